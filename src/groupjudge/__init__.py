@@ -1,0 +1,3 @@
+"""groupjudge: group-relative rewards from a generative judge."""
+
+__version__ = "0.1.0"

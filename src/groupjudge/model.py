@@ -1,0 +1,113 @@
+"""The values that every room speaks of: frozen, slotted, without behaviour.
+
+Sizes and ranges: a slot is an integer from 0 to N-1; an attempt an integer from 0 to 2**63-1; a fingerprint is opaque
+bytes that are equal exactly where the JSON values are equal (L21).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType, TypeAlias
+
+GroupId = NewType("GroupId", str)
+Slot: TypeAlias = int
+Attempt: TypeAlias = int
+Run = NewType("Run", int)
+"""Names one life of one group. Never used twice, though an id and attempt can form twice."""
+Ticket = NewType("Ticket", int)
+"""Names one caller that waits for one member. Never used twice."""
+Fingerprint = NewType("Fingerprint", bytes)
+
+
+class Message(NamedTuple):
+    """One turn of a conversation as the judge sees it: role (user, assistant, system, developer) and plain text."""
+
+    role: str
+    content: str
+
+
+Conversation: TypeAlias = tuple[Message, ...]
+
+
+class AnswerTexts(NamedTuple):
+    """What scoring needs of an answer. `answer` and `reasoning` are as J5 joins them: `answer` of white space alone or
+    nothing is the text `None`; `reasoning` may be empty."""
+
+    answer: str
+    reasoning: str
+
+
+class Pair(NamedTuple):
+    """One planned comparison: slot `i` sits in the first seat, slot `j` in the second, for the `judge`-th time."""
+
+    i: Slot
+    j: Slot
+    judge: int
+
+
+class Reading(NamedTuple):
+    """The three numbers of a judge's reply (J11): how good each answer is, and which is better (low: the first)."""
+
+    score_1: float
+    score_2: float
+    ranking: float
+
+
+class Verdict(NamedTuple):
+    """A reading for a planned pair."""
+
+    i: Slot
+    j: Slot
+    judge: int
+    score_1: float
+    score_2: float
+    ranking: float
+
+
+class Metrics(NamedTuple):
+    """J18: mean and population standard deviation of all scores as the judge gave them, share of verdicts that needed
+    the tie-break (0..1)."""
+
+    mean_individual_score: float
+    std_individual_score: float
+    tiebreak_usage_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarded:
+    """The outcome of one member: a finite reward. `failure_kind` and `failure_reason` are set only where default scores
+    stood in for unreadable verdicts (J13)."""
+
+    reward: float
+    failure_kind: str | None = None
+    failure_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFailure:
+    """The outcome of every member of a group whose judge failed. `reason` is at most 2,000 characters."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFailure:
+    """The outcome of an attempt that failed as a group. `kind`: collection_timeout, superseded, internal, shutting_down."""
+
+    kind: str
+    reason: str
+
+
+Outcome: TypeAlias = Rewarded | JudgeFailure | GroupFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What judging a group brought: rewards in slot order, the verdicts behind them (as J2 orders them), their metrics,
+    and the note of J13 where default scores stood in."""
+
+    rewards: tuple[float, ...]
+    verdicts: tuple[Verdict, ...]
+    metrics: Metrics | None
+    failure_kind: str | None = None
+    failure_reason: str | None = None
