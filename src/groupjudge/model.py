@@ -19,6 +19,38 @@ Ticket = NewType("Ticket", int)
 Fingerprint = NewType("Fingerprint", bytes)
 
 
+class UnnamedKey(NamedTuple):
+    """The key of a group without an id (L20). `kind` is what identifies it beside its question: `task` (label: the task
+    index), `prompt` (label: the prompt id) or `question` (label: None)."""
+
+    kind: str
+    label: int | str | None
+    question: Fingerprint
+    attempt: Attempt
+
+
+GroupKey: TypeAlias = GroupId | UnnamedKey
+"""A group id as it came, or what stands in for one."""
+
+
+class Arrival(NamedTuple):
+    """One answer on its way into its group. Fields were validated: 0 <= slot < size, 0 <= attempt < 2**63, size >= 1.
+
+    `material` is what the host keeps of the answer for judging, `topic` what it keeps of the question; the core looks
+    into neither. `slot` is None where `member_id` asks the server for one.
+    """
+
+    key: GroupKey
+    attempt: Attempt
+    size: int
+    slot: Slot | None
+    question: Fingerprint
+    answer: Fingerprint
+    material: object
+    topic: object
+    member_id: str | None = None
+
+
 class Message(NamedTuple):
     """One turn of a conversation as the judge sees it: role (user, assistant, system, developer) and plain text."""
 

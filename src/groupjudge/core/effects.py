@@ -1,0 +1,42 @@
+"""What the host must do, in the order in which `Book.drain()` lists it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from groupjudge.model import Attempt, GroupKey, Outcome, Run, Slot, Ticket
+
+
+class StartJudging(NamedTuple):
+    """Judge the complete group of `run`; report with `Book.judged` or `Book.judging_failed`, naming the run.
+    `materials` are in slot order, `topic` is that of the group's first member."""
+
+    run: Run
+    key: GroupKey
+    attempt: Attempt
+    topic: object
+    materials: tuple[object, ...]
+
+
+class StopJudging(NamedTuple):
+    """Cancel the judging of `run`; what it still reports is ignored."""
+
+    run: Run
+
+
+class Settle(NamedTuple):
+    """Answer the caller of `ticket`, whose member sits in `slot`. Comes exactly once for each ticket that was neither
+    left nor settled before."""
+
+    ticket: Ticket
+    slot: Slot
+    outcome: Outcome
+
+
+class Release(NamedTuple):
+    """The core lets go of this `Arrival.material`; comes exactly once for each accepted or replayed arrival."""
+
+    material: object
+
+
+Effect: TypeAlias = StartJudging | StopJudging | Settle | Release
