@@ -1,12 +1,43 @@
-"""All groups: the core's face. SKELETON of the agreed interface; the body follows."""
+"""All groups: the core's face.
+
+Theory. Between two inputs nothing changes but time. So every input first catches up: deadlines that lie between the last
+input and now happen at their own times and in their order, then what is over age is evicted. A group is *active* from its
+first member to its outcome; then it is a *result*, until it is evicted or a newer attempt takes its place. Of a group id the
+newest attempt is known from its active group, or from its idle record, or from its result (L10): while a group is active
+it has no record in the store, since active groups' records never expire and do not count (L18).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
+from math import isfinite
 
-from groupjudge.core.effects import Effect
-from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, JudgeFailure, Judgement, Outcome, Run, Slot, Ticket
+from groupjudge.core.deadlines import Deadlines
+from groupjudge.core.effects import Effect, Release, Settle, StopJudging
+from groupjudge.core.group import Group
+from groupjudge.core.phases import Event, Phase
+from groupjudge.core.retention import Record, Records, Result, Results, Store
+from groupjudge.errors import GroupFailed, Overloaded, QuestionMismatch, Refusal, ResultGone, ShuttingDown, Superseded
+from groupjudge.model import (
+    Arrival,
+    Attempt,
+    Fingerprint,
+    GroupFailure,
+    GroupId,
+    GroupKey,
+    JudgeFailure,
+    Judgement,
+    Outcome,
+    Rewarded,
+    Run,
+    Slot,
+    Ticket,
+)
+
+
+_CUTS_JUDGING_SHORT = frozenset((Event.SUPERSEDED, Event.SHUTDOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +55,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What may be shown of a group: no text, no fingerprint."""
+    """What may be shown of a group: no text, no fingerprint. Times are of the clock of `now`; `phase` is one of
+    collecting, judging, held, completed, judge_failed, group_failed; `outcomes` are in slot order."""
 
     key: GroupKey
     attempt: Attempt
     run: Run
-    phase: str  # collecting, judging, completed, judge_failed, group_failed
+    phase: str
     size: int
     present: tuple[Slot, ...]
     callers: int
@@ -41,28 +73,370 @@ class GroupView:
 
 class Book:
     """Every input takes `now` (seconds, monotonic; an earlier one than before counts as that one), applies what was due
-    by then, and leaves effects for `drain()`. Raising changes nothing."""
+    by then, and leaves effects for `drain()`. Raising changes nothing beyond what was due."""
 
-    def __init__(self, limits: Limits) -> None: ...
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._now = float("-inf")
+        self._closed = False
+        self._holding = False
+        self._runs = count(1)
+        self._tickets = count(1)
+        self._active: dict[GroupKey, Group] = {}
+        self._judging: dict[Run, Group] = {}
+        self._held: dict[Run, Group] = {}
+        self._waiting: dict[Ticket, Group] = {}
+        self._by_run: dict[Run, Group] = {}
+        self._deadlines = Deadlines()
+        self._results: Results = Store(limits.max_results, limits.ttl_s)
+        self._records: Records = Store(limits.max_attempt_records, limits.ttl_s)
+        self._effects: list[Effect] = []
 
-    def arrive(self, arrival: Arrival, now: float, session: str | None = None) -> Ticket:
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def arrive(self, arrival: Arrival, now: float) -> Ticket:
         """Accept a member, attach a caller to one, or replay a known outcome (then `Settle` follows at once).
+
         Raises ShuttingDown, QuestionMismatch, Superseded, ResultGone, Overloaded, GroupFailed, SizeMismatch,
-        AnswerConflict, GroupClosed, in this order of checks (L7)."""
+        AnswerConflict, GroupClosed, in this order of checks (L7).
+        """
+        self._catch_up(now)
+        if self._closed:
+            raise ShuttingDown("the server is stopping")
+        group = self._active.get(arrival.key)
+        known = group or self._results.get(arrival.key)
+        if not self._is_of_known_attempt(arrival, known):
+            ticket = self._first(arrival, group)
+        elif isinstance(known, Group):
+            ticket = self._join(known, arrival)
+        else:
+            assert known is not None
+            ticket = self._replay(known, arrival)
+        self._evict()
+        return ticket
 
     def leave(self, ticket: Ticket) -> None:
         """The caller has gone (L8). Unknown or settled tickets are ignored."""
+        group = self._waiting.pop(ticket, None)
+        if group is not None:
+            del group.callers[ticket]
 
-    def judged(self, run: Run, judgement: Judgement, now: float) -> None: ...
-    def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None: ...
-    def advance(self, now: float) -> None: ...
+    def judged(self, run: Run, judgement: Judgement, now: float) -> None:
+        """The verdicts of `run` are in. Rewards that are not finite, or not one a slot, fail the group (J19)."""
+        self._catch_up(now)
+        group = self._judging.get(run)
+        if group is not None:
+            self._judgement_in(group, judgement)
+        self._evict()
+
+    def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None:
+        """`run` gets no verdicts: by the judge's fault (JudgeFailure) or by our own (GroupFailure)."""
+        self._catch_up(now)
+        group = self._judging.get(run)
+        if group is not None and isinstance(why, JudgeFailure):
+            self._conclude(group, why)
+        elif group is not None and isinstance(why, GroupFailure):
+            self._fail(group, Event.OWN_ERROR, why)
+        self._evict()
+
+    def advance(self, now: float) -> None:
+        """Time has passed; nothing else has happened."""
+        self._catch_up(now)
+
     def hold(self) -> None:
         """From now on outcomes of judging wait (C15)."""
-    def release(self, now: float) -> None: ...
+        self._holding = True
+
+    def release(self, now: float) -> None:
+        """Finish what was held, in the order it came, and hold no more."""
+        self._catch_up(now)
+        self._holding = False
+        for group in tuple(self._held.values()):
+            assert group.verdict is not None
+            self._finish(group, group.verdict)
+        self._evict()
+
     def close(self, now: float) -> None:
         """L19: every active group fails with kind `shutting_down`; later arrivals raise ShuttingDown."""
-    def drain(self) -> list[Effect]: ...
-    def next_deadline(self) -> float | None: ...
-    def groups(self) -> Iterator[GroupView]: ...
+        self._catch_up(now)
+        self._closed = True
+        why = GroupFailure("shutting_down", "the server is stopping")
+        for group in tuple(self._active.values()):
+            self._fail(group, Event.SHUTDOWN, why)
+        self._evict()
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Effect]:
+        """What the host must do, in order; each effect is given out once."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """When `advance` is due next, be it a deadline or an expiry."""
+        due = (self._deadlines.next(), self._results.next_expiry(), self._records.next_expiry())
+        return min((when for when in due if when is not None), default=None)
+
+    def groups(self) -> Iterator[GroupView]:
+        """The active groups in the order they began, then the results in the order they finished."""
+        yield from map(_view_of_group, self._active.values())
+        yield from (_view_of_result(result) for _, result in self._results)
+
+    def records(self) -> Iterator[tuple[GroupId, Attempt, Fingerprint, float | None]]:
+        """The attempt records: (id, attempt, question, idle since); those of active groups first and with None, then
+        those of idle ones in the order in which they will be evicted."""
+        for key, group in self._active.items():
+            if isinstance(key, str):
+                yield key, group.attempt, group.question, None
+        for key, record in self._records:
+            yield key, record.attempt, record.question, record.since
+
+    # -- an arrival ----------------------------------------------------------------------------------------------
+
+    def _is_of_known_attempt(self, arrival: Arrival, known: Group | Result | None) -> bool:
+        """Whether the arrival's attempt is the known group's; False where it would begin one."""
+        record = self._records.get(arrival.key) if isinstance(arrival.key, str) else None
+        if known is None and record is None:
+            return False
+        newest = max(entry.attempt for entry in (known, record) if entry is not None)
+        if any(entry.question != arrival.question for entry in (known, record) if entry is not None):
+            raise QuestionMismatch("another question or principle than this group id's")
+        if arrival.attempt < newest:
+            raise Superseded(f"attempt {arrival.attempt} is older than this group's newest, attempt {newest}")
+        if arrival.attempt > newest:
+            return False
+        if known is None or known.attempt < newest:
+            raise ResultGone(f"attempt {newest} finished and its result is no longer retained")
+        return True
+
+    def _first(self, arrival: Arrival, older: Group | None) -> Ticket:
+        """The first answer of an attempt that is not known: alone (L9), or the beginning of a group."""
+        if arrival.size == 1:
+            return self._answer_at_once(arrival, 0, Rewarded(self._limits.default_score))
+        most = self._limits.max_active_groups
+        if older is None and most is not None and len(self._active) >= most:
+            raise Overloaded(f"{most} groups are active, which is the limit")
+        self._supersede(arrival, older)
+        group = Group(Run(next(self._runs)), arrival, self._now)
+        self._active[arrival.key] = group
+        self._by_run[group.run] = group
+        self._deadlines.set(group.run, self._now + self._limits.collection_timeout_s)
+        return self._join(group, arrival)
+
+    def _supersede(self, arrival: Arrival, older: Group | None) -> None:
+        """L11: retire what is known of the key, so that nothing of it can reach the newer attempt."""
+        if older is not None:
+            reason = f"attempt {older.attempt} was superseded by attempt {arrival.attempt}"
+            self._end(older, Event.SUPERSEDED, GroupFailure("superseded", reason))
+        self._results.drop(arrival.key)
+        if isinstance(arrival.key, str):
+            self._records.drop(arrival.key)
+
+    def _join(self, group: Group, arrival: Arrival) -> Ticket:
+        """Take an empty slot, or attach one more caller to the same answer's (L3)."""
+        slot = group.seats.find(arrival, is_open=group.phase is Phase.COLLECTING)
+        ticket = Ticket(next(self._tickets))
+        group.callers[ticket] = slot
+        self._waiting[ticket] = group
+        if group.seats.answers[slot] is not None:
+            self._effects.append(Release(arrival.material))
+        elif group.accept(slot, arrival):
+            self._start_judging(group)
+        return ticket
+
+    def _replay(self, result: Result, arrival: Arrival) -> Ticket:
+        """L4: an exact retry gets what was given before."""
+        if result.phase is Phase.GROUP_FAILED:
+            raise _failed(result)
+        try:
+            slot = result.seats.find(arrival, is_open=False)
+        except Refusal:
+            if isinstance(result.key, str):
+                raise
+            raise _failed(result) from None
+        if isinstance(result.key, str):
+            self._records.put(result.key, Record(result.attempt, result.question, self._now))
+        return self._answer_at_once(arrival, slot, result.outcomes[slot])
+
+    def _answer_at_once(self, arrival: Arrival, slot: Slot, outcome: Outcome) -> Ticket:
+        ticket = Ticket(next(self._tickets))
+        self._effects += (Settle(ticket, slot, outcome), Release(arrival.material))
+        return ticket
+
+    # -- a group's way -------------------------------------------------------------------------------------------
+
+    def _start_judging(self, group: Group) -> None:
+        self._effects.append(group.start_judging(self._now))
+        self._judging[group.run] = group
+        self._deadlines.set(group.run, self._now + self._limits.judging_timeout_s)
+
+    def _judgement_in(self, group: Group, judgement: Judgement) -> None:
+        rewards = judgement.rewards
+        if len(rewards) == group.seats.size and all(map(isfinite, rewards)):
+            self._conclude(group, judgement)
+        else:
+            why = GroupFailure("internal", "judging gave rewards that are not finite, or not one a member")
+            self._fail(group, Event.OWN_ERROR, why)
+
+    def _conclude(self, group: Group, verdict: Judgement | JudgeFailure) -> None:
+        """The group has its outcome; while outcomes are held, it is final but not told (C15)."""
+        if not self._holding:
+            self._finish(group, verdict)
+            return
+        group.step(Event.OUTCOME_HELD)
+        group.verdict = verdict
+        del self._judging[group.run]
+        self._deadlines.cancel(group.run)
+        self._held[group.run] = group
+
+    def _finish(self, group: Group, verdict: Judgement | JudgeFailure) -> None:
+        event = Event.VERDICTS if isinstance(verdict, Judgement) else Event.JUDGE_FAILURE
+        self._retain(group, self._end(group, event, verdict))
+
+    def _fail(self, group: Group, event: Event, why: GroupFailure) -> None:
+        self._retain(group, self._end(group, event, why))
+
+    def _end(self, group: Group, event: Event, verdict: Judgement | JudgeFailure | GroupFailure) -> tuple[Outcome, ...]:
+        """Active no more: cancel judging that is cut short, tell the callers, let the answers go."""
+        cancelled = event in _CUTS_JUDGING_SHORT and group.run in self._judging
+        group.step(event)
+        del self._active[group.key], self._by_run[group.run]
+        self._judging.pop(group.run, None)
+        self._held.pop(group.run, None)
+        self._deadlines.cancel(group.run)
+        if cancelled:
+            self._effects.append(StopJudging(group.run))
+        for ticket in group.callers:
+            del self._waiting[ticket]
+        outcomes = group.outcomes_of(verdict)
+        self._effects += group.settle(outcomes)
+        return outcomes
+
+    def _retain(self, group: Group, outcomes: tuple[Outcome, ...]) -> None:
+        """L17, L18; L20: a completed group without an id is forgotten at once."""
+        named = isinstance(group.key, str)
+        if named or group.phase is not Phase.COMPLETED:
+            self._results.put(group.key, _result_of(group, outcomes, self._now))
+        if isinstance(group.key, str):
+            self._records.put(group.key, Record(group.attempt, group.question, self._now))
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _catch_up(self, now: float) -> None:
+        """Apply what was due by `now`: deadlines in order of time, each at its own time, then evict."""
+        now = max(self._now, now)
+        while (due := self._deadlines.pop_due(now)) is not None:
+            self._now, run = due
+            self._deadline_passed(self._by_run[run])
+        self._now = now
+        self._evict()
+
+    def _deadline_passed(self, group: Group) -> None:
+        if group.phase is Phase.COLLECTING:
+            came, size = group.seats.taken, group.seats.size
+            reason = f"the collection deadline passed with {came} of {size} members"
+            self._fail(group, Event.COLLECTION_TIMEOUT, GroupFailure("collection_timeout", reason))
+        else:
+            self._effects.append(StopJudging(group.run))
+            seconds = self._limits.judging_timeout_s
+            self._conclude(group, JudgeFailure(f"the judging deadline of {seconds:g} s passed"))
+
+    def _evict(self) -> None:
+        self._results.evict(self._now)
+        self._records.evict(self._now)
+
+    # -- the invariants --------------------------------------------------------------------------------------------
+
     def check(self) -> None:
-        """Raise AssertionError where an invariant does not hold."""
+        """Raise AssertionError where an invariant does not hold. Looks at everything: for tests and after a restore."""
+        for key, group in self._active.items():
+            self._check_group(key, group)
+        self._check_indexes()
+        self._check_store(self._results, self._limits.max_results, lambda key: key not in self._active)
+        self._check_store(self._records, self._limits.max_attempt_records, lambda key: key not in self._active)
+        for key, result in self._results:
+            assert key == result.key, "a result is filed under another key"
+            assert len(result.outcomes) == result.seats.size, "a result has another number of outcomes than slots"
+            record = self._records.get(key) if isinstance(key, str) else None
+            assert record is None or record.question == result.question, "record and result name different questions"
+
+    def _check_group(self, key: GroupKey, group: Group) -> None:
+        assert key == group.key, "a group is filed under another key"
+        complete = group.seats.taken == group.seats.size
+        assert group.seats.taken == len(group.seats.present()) > 0, "a group's members are miscounted"
+        assert complete == (group.phase is not Phase.COLLECTING), "a group is judged exactly once it is complete"
+        assert (group.run in self._judging) == (group.phase is Phase.JUDGING), "judging index and phase differ"
+        assert (group.run in self._held) == (group.phase is Phase.HELD), "held index and phase differ"
+        assert (group.run in self._deadlines) == (group.phase is not Phase.HELD), "a deadline is missing or left over"
+        assert group.phase is not Phase.HELD or self._holding, "a group is held while nothing holds"
+        for ticket, slot in group.callers.items():
+            assert self._waiting.get(ticket) is group, "a caller is not known as waiting"
+            assert group.seats.answers[slot] is not None, "a caller waits for an empty slot"
+
+    def _check_indexes(self) -> None:
+        active = len(self._active)
+        assert not (self._closed and active), "a group is active after the shutdown"
+        assert len(self._by_run) == active, "the index by run differs from the active groups"
+        assert len(self._waiting) == sum(len(g.callers) for g in self._active.values()), "a stray caller is waiting"
+        assert len(self._judging) + len(self._held) <= active, "a finished group is still judged or held"
+        assert len(self._deadlines) == active - len(self._held), "a deadline of a finished group is left"
+
+    def _check_store(self, store: Results | Records, limit: int, is_idle: Callable[[GroupKey], bool]) -> None:
+        assert len(store) <= limit, "a store holds more than its limit"
+        dates = [entry.since for _, entry in store]
+        assert dates == sorted(dates), "a store is out of order"
+        assert all(is_idle(key) for key, _ in store), "an active group has a finished one's entry"
+        expiry = store.next_expiry()
+        assert expiry is None or expiry > self._now, "an entry of the age limit is retained"
+
+
+def _failed(result: Result) -> GroupFailed:
+    """Why nobody gets an outcome of this attempt."""
+    return GroupFailed(getattr(result.outcomes[0], "reason", "the group failed"))
+
+
+def _result_of(group: Group, outcomes: tuple[Outcome, ...], now: float) -> Result:
+    return Result(
+        group.key,
+        group.attempt,
+        group.run,
+        group.phase,
+        group.question,
+        group.seats,
+        outcomes,
+        group.started,
+        group.complete_since,
+        now,
+    )
+
+
+def _view_of_group(group: Group) -> GroupView:
+    seats = group.seats
+    times = (group.started, group.complete_since, None)
+    return GroupView(
+        group.key,
+        group.attempt,
+        group.run,
+        group.phase.value,
+        seats.size,
+        seats.present(),
+        len(group.callers),
+        *times,
+        None,
+    )
+
+
+def _view_of_result(result: Result) -> GroupView:
+    seats = result.seats
+    times = (result.started, result.complete_since, result.since)
+    return GroupView(
+        result.key,
+        result.attempt,
+        result.run,
+        result.phase.value,
+        seats.size,
+        seats.present(),
+        0,
+        *times,
+        result.outcomes,
+    )

@@ -1,0 +1,91 @@
+"""The two bounded stores of what is remembered of finished groups (L17, L18).
+
+Both are kept in the order in which their entries will be evicted, so that eviction looks at what it evicts, and at one
+entry more: its cost does not depend on how much is retained.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from groupjudge.core.phases import Phase
+from groupjudge.core.seats import Seats
+from groupjudge.model import Attempt, Fingerprint, GroupId, GroupKey, Outcome, Run
+
+
+class Result(NamedTuple):
+    """A finished group: who sat where and what each got, without any answer. `since` is when it finished."""
+
+    key: GroupKey
+    attempt: Attempt
+    run: Run
+    phase: Phase
+    question: Fingerprint
+    seats: Seats
+    outcomes: tuple[Outcome, ...]
+    started: float
+    complete_since: float | None
+    since: float
+
+
+class Record(NamedTuple):
+    """The newest attempt of an idle group id. `since` is the later of its finish and its last replay (L18)."""
+
+    attempt: Attempt
+    question: Fingerprint
+    since: float
+
+
+class _Dated(Protocol):
+    @property
+    def since(self) -> float: ...
+
+
+K = TypeVar("K")
+V = TypeVar("V", bound=_Dated)
+
+
+class Store(Generic[K, V]):
+    """At most `limit` entries, each younger than `ttl_s` (None: of any age), the oldest first. Entries must be put in the
+    order of their `since`."""
+
+    def __init__(self, limit: int, ttl_s: float | None) -> None:
+        self._limit = limit
+        self._ttl_s = ttl_s
+        self._entries: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return iter(self._entries.items())
+
+    def get(self, key: K) -> V | None:
+        return self._entries.get(key)
+
+    def put(self, key: K, entry: V) -> None:
+        """Enter or renew: the entry is the newest now."""
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+
+    def drop(self, key: K) -> None:
+        self._entries.pop(key, None)
+
+    def next_expiry(self) -> float | None:
+        """When the oldest entry reaches the age limit."""
+        if self._ttl_s is None or not self._entries:
+            return None
+        return next(iter(self._entries.values())).since + self._ttl_s
+
+    def evict(self, now: float) -> None:
+        """Drop what is too old (an age of exactly the limit is) and what is too many, the oldest first."""
+        while len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+        while (expiry := self.next_expiry()) is not None and expiry <= now:
+            self._entries.popitem(last=False)
+
+
+Results = Store[GroupKey, Result]
+Records = Store[GroupId, Record]

@@ -1,0 +1,62 @@
+"""Who sits where in one group: the fingerprints by slot. A group has it while it lives, its result keeps it after."""
+
+from __future__ import annotations
+
+from groupjudge.errors import AnswerConflict, GroupClosed, SizeMismatch
+from groupjudge.model import Arrival, Fingerprint, Slot
+
+
+class Seats:
+    """`size` slots, each empty (None) or taken by one answer's fingerprint. Slots are named by index, or given out to
+    member ids in order (A3): `by_member` is None in a group that takes slots by index."""
+
+    __slots__ = ("answers", "by_member", "size", "taken")
+
+    def __init__(self, size: int, by_member: dict[str, Slot] | None = None) -> None:
+        self.size = size
+        self.answers: list[Fingerprint | None] = [None] * size
+        self.by_member = by_member
+        self.taken = 0
+
+    def find(self, arrival: Arrival, *, is_open: bool) -> Slot:
+        """The slot that `arrival` means: taken by the very same answer, or, where the group `is_open`, empty.
+
+        Raises SizeMismatch, AnswerConflict or GroupClosed (in this order) and changes nothing.
+        """
+        if arrival.size != self.size:
+            raise SizeMismatch(f"this group has {self.size} members, the request says {arrival.size}")
+        slot = self._named_by(arrival)
+        answer = self.answers[slot] if slot is not None else None
+        if slot is None or (answer is None and not is_open):
+            raise GroupClosed(self._why_closed(arrival, is_open))
+        if answer is not None and answer != arrival.answer:
+            raise AnswerConflict(f"slot {slot} of this group already holds another answer")
+        return slot
+
+    def take(self, slot: Slot, arrival: Arrival) -> None:
+        """Put `arrival` into the empty `slot` that `find` gave."""
+        self.answers[slot] = arrival.answer
+        self.taken += 1
+        if arrival.member_id is not None and self.by_member is not None:
+            self.by_member[arrival.member_id] = slot
+
+    def present(self) -> tuple[Slot, ...]:
+        return tuple(slot for slot, answer in enumerate(self.answers) if answer is not None)
+
+    def _named_by(self, arrival: Arrival) -> Slot | None:
+        """By index, by a known member id, or the next free slot for a new one; None where there is none."""
+        if arrival.member_id is None:
+            return arrival.slot if self.by_member is None else None
+        if self.by_member is None:
+            return None
+        known = self.by_member.get(arrival.member_id)
+        if known is not None:
+            return known
+        return self.taken if self.taken < self.size else None
+
+    def _why_closed(self, arrival: Arrival, is_open: bool) -> str:
+        if (arrival.member_id is not None) != (self.by_member is not None):
+            return "this group takes its slots by " + ("index" if self.by_member is None else "member id")
+        if arrival.member_id is not None and is_open:
+            return f"all {self.size} slots of this group are taken by other member ids"
+        return "this group is being judged or finished, and this slot is not part of it"
