@@ -61,6 +61,13 @@ class Message(NamedTuple):
 Conversation: TypeAlias = tuple[Message, ...]
 
 
+class Topic(NamedTuple):
+    """What a group is judged on: the conversation (J4) and the request's principle, None where it sent none."""
+
+    conversation: Conversation
+    principle: str | None = None
+
+
 class AnswerTexts(NamedTuple):
     """What scoring needs of an answer. `answer` and `reasoning` are as J5 joins them: `answer` of white space alone or
     nothing is the text `None`; `reasoning` may be empty."""
@@ -124,7 +131,8 @@ class JudgeFailure:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """The outcome of an attempt that failed as a group. `kind`: collection_timeout, superseded, internal, shutting_down."""
+    """The outcome of an attempt that failed as a group. `kind` is collection_timeout, superseded, internal or
+    shutting_down."""
 
     kind: str
     reason: str

@@ -1,0 +1,91 @@
+"""What every judge is to the panel: the protocol, and the values that cross it.
+
+A judge gets a whole group once (`prepare`), so that what all its calls share is built once, and is then asked for one
+pair at a time (`compare`). It owns its tries and its places; the panel owns what an unreadable pair means (J13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from groupjudge.model import AnswerTexts, Conversation, Pair, Reading, Topic
+
+Prepared = TypeVar("Prepared")
+
+
+class Comparison(NamedTuple):
+    """One question to a judge, in texts that are fit to be sent: which of the two answers is better?
+
+    `principle` is what to judge by, None where principles are off.
+    """
+
+    conversation: Conversation
+    answer_1: str
+    answer_2: str
+    principle: str | None = None
+
+
+class JudgeCall(NamedTuple):
+    """How one call ended. `reading` is None where the judge did reply, and no try could be read (J13); `problem` then
+    says why, for the caller to read (bounded; it may quote the judge)."""
+
+    reading: Reading | None
+    problem: str = ""
+
+
+class Judge(Protocol[Prepared]):
+    """A judge of pairs. `Prepared` is its own business; nobody else looks inside."""
+
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Prepared:
+        """Build what the calls of one group share. `topic.principle` is the one to send, None where principles are
+        off; `texts` are in slot order. They need not be clean: the judge does what J21 asks."""
+        ...
+
+    async def compare(self, prepared: Prepared, pair: Pair) -> JudgeCall:
+        """Ask for one pair of the prepared group, all tries included.
+
+        Raises JudgeFailed where there is no verdict and none to be read. Cancelling leaves no task and no connection.
+        """
+        ...
+
+    async def reachable(self) -> str | None:
+        """None where the judge can be asked, else a short reason without secrets."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections, threads and models. Calls after that raise RuntimeError."""
+        ...
+
+
+class JudgeEvents(Protocol):
+    """Who counts what judges do. Every method returns at once and does not raise.
+
+    `result` of a try: `ok`, `unreadable`, `unfinished`, `transport`, `rejected` (not tried again), `deadline`.
+    `result` of a call: `verdict`, `unreadable`, `failed`, `cancelled`. Durations are in seconds.
+    """
+
+    def tried(self, result: str, status: int | None, seconds: float) -> None:
+        """One request went out and ended, after `seconds`; `status` is its HTTP status where one came."""
+
+    def called(self, result: str, tries: int, seconds: float) -> None:
+        """One call ended after `tries` requests; `seconds` include its waits for a place and its pauses."""
+
+    def used(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """A reply named its usage."""
+
+    def ambiguous(self) -> None:
+        """A reply held differing verdicts (J11)."""
+
+    def defaulted(self) -> None:
+        """The default scores stood in for one pair (J13)."""
+
+
+class NoEvents:
+    """Counts nothing."""
+
+    def tried(self, result: str, status: int | None, seconds: float) -> None: ...
+    def called(self, result: str, tries: int, seconds: float) -> None: ...
+    def used(self, prompt_tokens: int, completion_tokens: int) -> None: ...
+    def ambiguous(self) -> None: ...
+    def defaulted(self) -> None: ...
