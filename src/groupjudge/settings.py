@@ -1,34 +1,159 @@
-"""The configuration as values: every key of H12 with its bounds, validated once and then frozen.
+"""The configuration as values: every key of H12 with its bounds and relations, validated once and then frozen.
 
-Where the values come from (file, environment, command line) is `configuration.py`'s business.
+Where the values come from (file, environment, command line) is `configuration.py`'s business. What each key does and
+what it may hold stands here and nowhere else.
+
+Two rules hold throughout: numbers are finite and never booleans or texts, and every error names the key (`group.size`)
+in full, because whoever reads it has several files open.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+MASK = "********"
+"""What is shown in place of a secret. No secret may be this text: it would come from a printed configuration."""
+
+SECRET_NAMES = frozenset({"auth_token", "api_key", "secret"})
+"""Keys whose values are never shown, whatever section they stand in."""
+
+PARAMS_OF_THE_SERVER = {"messages": "", "input": "", "stream": "", "model": "; use judge.model"}
+"""Fields of a judge request that `judge.params` may not set, each with what to do instead."""
+
+_DEEPEST_PARAM = 32
+
+
+class Problem(NamedTuple):
+    """Something wrong with one or several keys: the sentence for a person, and the dotted keys it is about."""
+
+    text: str
+    keys: tuple[str, ...]
+
+
+def problems_error(problems: list[Problem]) -> PydanticCustomError:
+    """The pydantic error (`type` "problems") that carries `problems` in its context, for whoever reports it."""
+    text = "; ".join(problem.text for problem in problems)
+    return PydanticCustomError("problems", "{text}", {"text": text, "problems": problems})
+
+
+def _not_the_mask(value: str) -> str:
+    if value == MASK:
+        raise PydanticCustomError("mask", "Input should be the secret itself, not the mask of a printed configuration")
+    return value
+
+
+def _fit_for_a_header(value: str) -> str:
+    if not value or not all("!" <= character <= "~" for character in value):
+        raise PydanticCustomError("token", "Input should be one or more ASCII characters without white space")
+    return value
+
+
+def _tuple_of_list(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _low_before_high(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] >= value[1]:
+        raise PydanticCustomError("range", "Input should be two numbers [low, high] with low below high")
+    return value
+
+
+def _param_problems(value: object, key: str, depth: int = 0) -> Iterator[Problem]:
+    """What in a parameter is no JSON: each fault with its dotted key. Null, booleans, texts and finite numbers are."""
+    if depth > _DEEPEST_PARAM:
+        yield Problem(f"{key} must not be nested deeper than {_DEEPEST_PARAM} levels", (key,))
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                yield Problem(f"{key} must have texts as keys, not {str(name)[:40]}; put it in quotes", (key,))
+            yield from _param_problems(inner, f"{key}.{name}", depth + 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _param_problems(inner, f"{key}.{index}", depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(f"{key} must be a finite number, not {value}", (key,))
+    elif value is not None and not isinstance(value, str | bool | int | float):
+        kind = type(value).__name__
+        yield Problem(f"{key} must be a value that JSON knows, not a {kind}; put it in quotes", (key,))
+
+
+def _checked_params(value: dict[str, Any]) -> dict[str, Any]:
+    problems = list(_param_problems(value, "judge.params"))
+    for name, remedy in PARAMS_OF_THE_SERVER.items():
+        if name in value:
+            key = f"judge.params.{name}"
+            problems.append(Problem(f"{key} must be left out: the server sets it{remedy}", (key,)))
+    if problems:
+        raise problems_error(problems)
+    return value
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # reading it raises where it is no port
+    except ValueError:
+        return False
+    bare = url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    return bare and parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def without_login(url: str) -> str:
+    """`url` with the user and password of its host masked; a text that is no web address as it is."""
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if scheme not in ("http", "https") or "@" not in host:
+        return url
+    return f"{scheme}{mark}{MASK}@{host.rpartition('@')[2]}{slash}{path}"
+
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 Unsigned = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+Text = Annotated[str, Field(min_length=1)]
+# Travels in an `Authorization` header: nothing in it may break the header.
+Token = Annotated[str, AfterValidator(_fit_for_a_header), AfterValidator(_not_the_mask)]
+Range = Annotated[tuple[float, float], BeforeValidator(_tuple_of_list), AfterValidator(_low_before_high)]
+Params = Annotated[dict[str, Any], AfterValidator(_checked_params)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    # Inputs stay out of pydantic's own texts: a value may be a secret.
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> _Section:
+        problems = list(self.relations())
+        if problems:
+            raise problems_error(problems)
+        return self
+
+    def relations(self) -> Iterator[Problem]:
+        """What is wrong between keys that are each right on their own."""
+        yield from ()
 
 
 class ServerSettings(_Section):
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """How the server listens. `auth_token` guards all but the health routes and the checkpoint control plane."""
+
+    host: Text = "127.0.0.1"
     port: Port = 8600
-    auth_token: Annotated[str, Field(min_length=1)] | None = None
+    auth_token: Annotated[Token | None, Field(repr=False)] = None
     body_timeout_s: Seconds = 60.0
     grace_s: Seconds = 10.0
     show_texts: bool = False
 
 
 class LimitSettings(_Section):
+    """What one request and all of them together may take. `max_active_groups` null: no limit."""
+
     max_body_bytes: Count = 268_435_456
     max_active_groups: Count | None = None
     max_group_size: Count = 1024
@@ -36,26 +161,34 @@ class LimitSettings(_Section):
 
 
 class GroupSettings(_Section):
+    """The size of a group where no member says one, and how long it may collect and be judged."""
+
     size: Count = 16
     collection_timeout_s: Seconds = 1800.0
     judging_timeout_s: Seconds = 1800.0
 
 
 class RetentionSettings(_Section):
+    """How long and how many finished groups are kept. `ttl_s` null: no time limit."""
+
     ttl_s: Seconds | None = 3600.0
     max_results: Count = 4096
     max_attempt_records: Count = 4096
 
 
 class JudgeSettings(_Section):
+    """The judge: where it is, how it is asked and how often, and what its replies may be.
+
+    `template` is the path of a file that replaces the built-in prompt (J8). `params` go into every judge request as
+    they are: any JSON object but the fields in `PARAMS_OF_THE_SERVER`.
+    """
+
     format: Literal["template", "genrm", "responses", "local"] = "template"
     base_url: str = "http://127.0.0.1:8000/v1"
-    model: str | None = None
-    api_key: str | None = None
-    params: dict[str, Any] = Field(
-        default_factory=lambda: {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
-    )
-    template: str | None = None
+    model: Text | None = None
+    api_key: Annotated[Token | None, Field(repr=False)] = None
+    params: Params = Field(default_factory=lambda: {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
+    template: Text | None = None
     structured_output: bool = True
     request_timeout_s: Seconds = 1800.0
     retries: Annotated[int, Field(ge=0)] = 3
@@ -66,26 +199,34 @@ class JudgeSettings(_Section):
     empty_answer_text: str = "None"
     trust_env: bool = False
 
-    @model_validator(mode="after")
-    def _endpoint_is_a_web_address(self) -> JudgeSettings:
-        if self.format != "local" and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError("judge.base_url must start with http:// or https://")
-        return self
+    def relations(self) -> Iterator[Problem]:
+        """A judge over HTTP needs an address to which a path can be added; the local one ignores it."""
+        if self.format != "local" and not _is_web_address(self.base_url):
+            yield Problem(
+                "judge.base_url must be an address such as http://127.0.0.1:8000/v1, with http:// or https:// "
+                f"and a host, without spaces, '?' and '#', not {without_login(self.base_url)[:80]!r}",
+                ("judge.base_url",),
+            )
 
 
 class ComparisonSettings(_Section):
+    """Which pairs of a group are judged, how often, and by which principle."""
+
     strategy: Literal["circular", "all_pairs"] = "circular"
     judges_per_pair: Count = 1
     use_principle: bool = False
-    default_principle: Annotated[str, Field(min_length=1)] = (
+    default_principle: Text = (
         "Judge which answer is more correct, more helpful and clearer, and follows the instructions better."
     )
 
 
-Range = tuple[float, float]
-
-
 class ScoringSettings(_Section):
+    """From verdicts to rewards (J14-J17). A range that is null admits any finite number.
+
+    `default_score` and `default_ranking` may lie outside the ranges on purpose: the ranges say what a judge may reply,
+    and a default that no judge can give is a way to mark members without a verdict.
+    """
+
     aggregator: Literal["simple_tiebreaker"] = "simple_tiebreaker"
     default_score: float = 3.0
     default_ranking: float = 3.5
@@ -101,26 +242,36 @@ class ScoringSettings(_Section):
 
 
 class CheckpointSettings(_Section):
-    enabled: bool = False
-    auth_token: Annotated[str, Field(min_length=1)] | None = None
-    instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "groupjudge"
-    lease_grace_s: Seconds = 60.0
-    root_dir: str | None = None
+    """Taking part in checkpoints (C5). `instance` is a safe path component; `root_dir` null: any directory."""
 
-    @model_validator(mode="after")
-    def _control_plane_needs_a_token(self) -> CheckpointSettings:
+    enabled: bool = False
+    auth_token: Annotated[Token | None, Field(repr=False)] = None
+    instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)] = "groupjudge"
+    lease_grace_s: Seconds = 60.0
+    root_dir: Text | None = None
+
+    def relations(self) -> Iterator[Problem]:
+        """The control plane is never open to everybody."""
         if self.enabled and self.auth_token is None:
-            raise ValueError("checkpoint.enabled needs checkpoint.auth_token")
-        return self
+            yield Problem(
+                "checkpoint.auth_token must be set where checkpoint.enabled is true, not null",
+                ("checkpoint.enabled", "checkpoint.auth_token"),
+            )
 
 
 class SessionSettings(_Section):
-    secret: str | None = None
-    state_dir: str | None = None
+    """The key that signs session cookies. `secret` null: a random one, kept in `state_dir`."""
+
+    secret: Annotated[Text | None, AfterValidator(lambda v: v and _not_the_mask(v)), Field(repr=False)] = None
+    state_dir: Text | None = None
 
 
 class Settings(_Section):
-    """The whole configuration. `Settings()` is the default one."""
+    """The whole configuration. `Settings()` is the default one.
+
+    Raises pydantic's `ValidationError` for unknown keys and bad values; `configuration.load` turns it into an error
+    for people.
+    """
 
     server: ServerSettings = ServerSettings()
     limits: LimitSettings = LimitSettings()
@@ -131,3 +282,11 @@ class Settings(_Section):
     scoring: ScoringSettings = ScoringSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     session: SessionSettings = SessionSettings()
+
+    def relations(self) -> Iterator[Problem]:
+        """Members that say no size must not be refused for the size they are given."""
+        if self.group.size > self.limits.max_group_size:
+            yield Problem(
+                f"group.size ({self.group.size}) must be at most limits.max_group_size ({self.limits.max_group_size})",
+                ("group.size", "limits.max_group_size"),
+            )

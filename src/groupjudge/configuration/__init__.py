@@ -1,0 +1,95 @@
+"""Where the configuration comes from: one YAML file, the environment, `--set`, in rising precedence (H12).
+
+Each source is flattened into entries: a path of keys, a value, and where it was given. Entries are laid over each other
+in order, so sources are merged key by key; `settings.Settings` then judges the outcome. Whatever is wrong, in whatever
+source, is collected and raised as one error with a line for each.
+
+`judge.params` is a free-form mapping and is merged like the sections, with two rules of its own: where a source gives
+the mapping itself (`params: {...}`), the default parameters no longer apply, while `judge.params.x=...` alone changes
+one parameter of them; and null leaves a parameter out.
+
+YAML is read by the rules of YAML 1.2, because there `no` is a text and `1e-3` a number, as a reader expects; a key that
+comes twice is an error. A value from the environment or `--set` for a key that holds text is taken as it stands (`null`
+is null where the key may be null); for any other key it is JSON, else YAML.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from groupjudge.configuration.complaints import bounded, lines_of, masked
+from groupjudge.configuration.keys import default_of, kind_of
+from groupjudge.configuration.reading import dumped
+from groupjudge.configuration.sources import Entry, of_environment, of_file, of_sets
+from groupjudge.errors import ConfigurationError
+from groupjudge.settings import Settings
+
+__all__ = ["effective", "load"]
+
+_LINE = 600  # characters of one problem
+
+
+def load(file: Path | None, environ: Mapping[str, str], sets: Sequence[str]) -> Settings:
+    """The configuration that `file`, the `GROUPJUDGE_` variables of `environ` and `sets` ("key.path=value") give.
+
+    Raises ConfigurationError with one line for each problem found: the key, the value (never a secret), what is
+    allowed, and where it was given.
+    """
+    problems: list[str] = []
+    entries: list[Entry] = []
+    if file is not None:
+        entries += of_file(file, problems)
+    entries += of_environment(environ, problems)
+    entries += of_sets(sets, problems)
+    settings = _validated(entries, problems)
+    if problems or settings is None:
+        raise ConfigurationError("\n".join(bounded(problem, _LINE) for problem in problems))
+    return settings
+
+
+def effective(settings: Settings) -> str:
+    """`settings` as YAML text that `load` reads, every key present, each secret replaced by `MASK`."""
+    return dumped(masked(settings.model_dump()))
+
+
+def _merged(entries: list[Entry]) -> dict[str, Any]:
+    """Nested mappings for `Settings`, each key as the last entry gave it."""
+    given = {entry.keys for entry in entries}
+    values: dict[str, Any] = {}
+    for entry in entries:
+        where = values
+        for depth, key in enumerate(entry.keys[:-1], 1):
+            inner = where.get(key)
+            if not isinstance(inner, dict):
+                keys = entry.keys[:depth]
+                inner = {} if keys in given else default_of(keys)
+                where[key] = inner
+            where = inner
+        _lay(where, entry)
+    return values
+
+
+def _lay(where: dict[str, Any], entry: Entry) -> None:
+    key = entry.keys[-1]
+    inside_free = kind_of(entry.keys) == "free" and kind_of(entry.keys[:-1]) == "free"
+    if entry.value is None and inside_free:
+        where.pop(key, None)
+    elif entry.value == {} and isinstance(where.get(key), dict):
+        pass  # only says that this mapping was given; its keys follow
+    else:
+        where[key] = copy.deepcopy(entry.value)
+
+
+def _validated(entries: list[Entry], problems: list[str]) -> Settings | None:
+    origins = {entry.keys: entry.origin for entry in entries}
+    try:
+        return Settings.model_validate(_merged(entries))
+    except ValidationError as error:
+        for details in error.errors():
+            problems.extend(lines_of(details, origins))
+        return None

@@ -1,0 +1,296 @@
+"""The configuration's keys, bounds and relations (H12)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from groupjudge.settings import MASK, Settings, without_login
+
+
+def refusal(**sections: Any) -> str:
+    """What `Settings` says of `sections`, each fault as "key: text" where pydantic knows the key."""
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(sections)
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors())
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    """H12: the values in the contract's YAML, spot-checked where a wrong one would change a reward or a deadline."""
+    settings = Settings()
+    assert (settings.server.host, settings.server.port, settings.server.auth_token) == ("127.0.0.1", 8600, None)
+    assert (settings.server.body_timeout_s, settings.server.grace_s, settings.server.show_texts) == (60, 10, False)
+    assert settings.limits.model_dump() == {
+        "max_body_bytes": 268435456,
+        "max_active_groups": None,
+        "max_group_size": 1024,
+        "spool_threshold_bytes": 65536,
+    }
+    assert settings.group.model_dump() == {"size": 16, "collection_timeout_s": 1800, "judging_timeout_s": 1800}
+    assert settings.retention.model_dump() == {"ttl_s": 3600, "max_results": 4096, "max_attempt_records": 4096}
+    judge = settings.judge
+    assert judge.params == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
+    assert (judge.format, judge.base_url, judge.model, judge.api_key) == (
+        "template",
+        "http://127.0.0.1:8000/v1",
+        None,
+        None,
+    )
+    assert (judge.request_timeout_s, judge.retries, judge.retry_sleep_s, judge.max_concurrency) == (1800, 3, 0.2, 512)
+    assert (judge.on_unreadable, judge.on_conflict, judge.empty_answer_text, judge.trust_env) == (
+        "fail",
+        "last",
+        "None",
+        False,
+    )
+    assert (settings.comparison.strategy, settings.comparison.judges_per_pair) == ("circular", 1)
+    assert settings.comparison.use_principle is False
+    assert settings.scoring.model_dump() == {
+        "aggregator": "simple_tiebreaker",
+        "default_score": 3.0,
+        "default_ranking": 3.5,
+        "score_range": (1.0, 5.0),
+        "ranking_range": (1.0, 6.0),
+        "reasoning_bonus": 0.0,
+        "answer_bonus": 0.0,
+        "top_percentile": 0.2,
+        "reasoning_length_penalty": 0.0,
+        "answer_length_penalty": 0.0,
+        "style_penalty": 0.0,
+        "emoji": "reference",
+    }
+    assert settings.checkpoint.model_dump() == {
+        "enabled": False,
+        "auth_token": None,
+        "instance": "groupjudge",
+        "lease_grace_s": 60,
+        "root_dir": None,
+    }
+    assert settings.session.model_dump() == {"secret": None, "state_dir": None}
+
+
+def numbers_of_the_configuration() -> list[tuple[str, str, Any]]:
+    """(section, key, default) of every number."""
+    dumped = Settings().model_dump()
+    return [
+        (section, key, value)
+        for section, keys in dumped.items()
+        for key, value in keys.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+@pytest.mark.parametrize(("section", "key", "default"), numbers_of_the_configuration())
+@pytest.mark.parametrize("value", [True, "1", "1.0", math.nan, math.inf, -math.inf, None, [1], {}])
+def test_what_is_no_finite_number_is_no_value_of_a_number(section: str, key: str, default: Any, value: object) -> None:
+    """H12: numbers are finite; booleans and texts are no numbers."""
+    if value is None and key == "ttl_s":
+        return
+    assert f"{section}.{key}: " in refusal(**{section: {key: value}})
+
+
+@pytest.mark.parametrize(("section", "key", "default"), numbers_of_the_configuration())
+def test_an_integer_stands_for_a_float_and_a_float_never_for_an_integer(section: str, key: str, default: Any) -> None:
+    """H12: `ttl_s: 3600` is fine, `size: 16.0` is not."""
+    if isinstance(default, float):
+        value = Settings.model_validate({section: {key: 1}}).model_dump()[section][key]
+        assert value == 1.0
+        assert type(value) is float
+    else:
+        assert "integer" in refusal(**{section: {key: float(default)}})
+
+
+@pytest.mark.parametrize(("section", "key", "default"), numbers_of_the_configuration())
+def test_timeouts_are_above_zero_and_counts_at_least_one(section: str, key: str, default: Any) -> None:
+    """H12: timeouts > 0, counts >= 1; only scores, pauses, bonuses and the port may be 0."""
+    zero_allowed = {"port", "retries", "retry_sleep_s", "default_score", "default_ranking", "top_percentile"}
+    if key in zero_allowed or key.endswith(("_bonus", "_penalty")):
+        Settings.model_validate({section: {key: 0}})
+    else:
+        assert "greater than" in refusal(**{section: {key: 0}})
+    if key not in {"default_score", "default_ranking"}:
+        assert f"{section}.{key}: " in refusal(**{section: {key: -1}})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("server", "port", 65536), ("scoring", "top_percentile", 1.5), ("checkpoint", "instance", "a" * 129)],
+)
+def test_upper_bounds_hold(section: str, key: str, value: object) -> None:
+    """H12, C13: ports, shares and the length of a path component have a greatest value."""
+    assert f"{section}.{key}: " in refusal(**{section: {key: value}})
+
+
+@pytest.mark.parametrize("key", ["score_range", "ranking_range"])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([5, 1], "low below high"),
+        ([1, 1], "low below high"),
+        ([1], "required"),
+        ([1, 2, 3], "at most 2"),
+        ([1, True], "number"),
+        ([1, "5"], "number"),
+        ([1, math.inf], "finite"),
+        ("1-5", "tuple"),
+    ],
+)
+def test_a_range_is_two_numbers_low_before_high(key: str, value: object, says: str) -> None:
+    """H12: anything else is refused, with the key in the error."""
+    text = refusal(scoring={key: value})
+    assert f"scoring.{key}" in text
+    assert says in text
+
+
+def test_a_range_may_be_a_list_a_pair_or_null() -> None:
+    """H12: `[1, 10]` as YAML gives it; null stands for any finite number."""
+    scoring = Settings.model_validate({"scoring": {"score_range": [1, 10], "ranking_range": None}}).scoring
+    assert scoring.score_range == (1.0, 10.0)
+    assert scoring.ranking_range is None
+    assert Settings.model_validate({"scoring": {"score_range": (0, 1)}}).scoring.score_range == (0.0, 1.0)
+
+
+def test_defaults_may_lie_outside_the_ranges() -> None:
+    """J13: a default that no judge can give marks members without a verdict, so 0 with a range of 1 to 5 is legal."""
+    scoring = Settings.model_validate({"scoring": {"default_score": 0.0, "default_ranking": 9}}).scoring
+    assert (scoring.default_score, scoring.default_ranking) == (0.0, 9.0)
+
+
+def test_a_group_may_not_be_larger_than_the_largest_group() -> None:
+    """H12: the relation names both keys and both values; equal is fine."""
+    text = refusal(group={"size": 9}, limits={"max_group_size": 8})
+    assert "group.size (9)" in text
+    assert "limits.max_group_size (8)" in text
+    Settings.model_validate({"group": {"size": 8}, "limits": {"max_group_size": 8}})
+
+
+def test_checkpoints_need_a_token() -> None:
+    """C5: the control plane is never open to everybody."""
+    assert "checkpoint.auth_token" in refusal(checkpoint={"enabled": True})
+    Settings.model_validate({"checkpoint": {"enabled": True, "auth_token": "t"}})
+    Settings.model_validate({"checkpoint": {"enabled": False, "auth_token": "t"}})
+
+
+@pytest.mark.parametrize("instance", ["", ".", "..", "a/b", "-a", "a b", "a\n", "é"])
+def test_an_instance_is_a_safe_path_component(instance: str) -> None:
+    """C13: what could leave its directory, or not name one, is refused."""
+    assert "checkpoint.instance" in refusal(checkpoint={"instance": instance})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000/v1",
+        "ftp://host/v1",
+        "http://",
+        "http:///v1",
+        "http://host:port/v1",
+        "http://host:99999",
+        "http://host/v1?key=1",
+        "http://host/v1#top",
+        "http://ho st/v1",
+        "http://host/v1\n",
+        "http://[::1/v1",
+    ],
+)
+def test_a_judge_over_http_needs_a_web_address(url: str) -> None:
+    """H12: `judge.base_url` is an address to which a path can be added."""
+    assert "judge.base_url" in refusal(judge={"base_url": url})
+    Settings.model_validate({"judge": {"base_url": url, "format": "local"}})
+
+
+@pytest.mark.parametrize("url", ["http://judge", "https://judge.example/v1/", "http://[::1]:8000/v1", "http://u:p@h/v1"])
+def test_usual_addresses_are_taken(url: str) -> None:
+    """H12: with and without port and path, IPv6, and with a login."""
+    assert Settings.model_validate({"judge": {"base_url": url}}).judge.base_url == url
+
+
+@pytest.mark.parametrize(("section", "key"), [("server", "auth_token"), ("judge", "api_key"), ("checkpoint", "auth_token")])
+@pytest.mark.parametrize("value", ["", " ", "a b", "a\n", "ключ", "a\x7f", 7])
+def test_a_token_is_fit_for_a_header(section: str, key: str, value: object) -> None:
+    """H12: a token with a line break in it would break the request that carries it."""
+    text = refusal(**{section: {key: value}})
+    assert f"{section}.{key}: " in text
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("server", "auth_token"), ("judge", "api_key"), ("checkpoint", "auth_token"), ("session", "secret")],
+)
+def test_secrets_are_in_no_text_and_are_not_the_mask(section: str, key: str) -> None:
+    """H12: neither `repr` nor an error shows one; a printed configuration's mask is not taken for one."""
+    settings = Settings.model_validate({section: {key: "s3cr3t!~"}})
+    assert "s3cr3t" not in repr(settings)
+    assert "s3cr3t" not in str(settings)
+    assert "mask" in refusal(**{section: {key: MASK}})
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate({section: {key: ["s3cr3t"]}})
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"x": math.nan}, {"x": {"y": [1, math.inf]}}, {"x": {1, 2}}, {"x": b"1"}, {"x": {1: 2}}, {"x": (1, 2)}, {1: 2}],
+)
+def test_parameters_are_json(params: dict[Any, Any]) -> None:
+    """H12: finite numbers, texts, booleans, null, lists and mappings with texts as keys, and nothing else."""
+    assert "judge.params" in refusal(judge={"params": params})
+
+
+def test_every_fault_of_the_parameters_is_named_by_its_key() -> None:
+    """H12: all at once, however deep they stand."""
+    text = refusal(judge={"params": {"a": math.nan, "b": {"c": [0, math.inf]}, "stream": True, "model": "m"}})
+    for key in ("judge.params.a ", "judge.params.b.c.1 ", "judge.params.stream ", "judge.params.model "):
+        assert key in text
+    assert "judge.model" in text
+
+
+@pytest.mark.parametrize("name", ["messages", "input", "stream", "model"])
+def test_parameters_cannot_replace_what_the_server_sends(name: str) -> None:
+    """J22: `stream: false`, the conversation and the model are the server's."""
+    assert f"judge.params.{name} " in refusal(judge={"params": {name: None}})
+
+
+def test_parameters_of_any_shape_are_kept_as_they_are() -> None:
+    """H12: free-form, so nested values, integers, booleans and null come through by value and type."""
+    params = {"a": {"b": [1, 2.5, True, None, "x"]}, "n": 3}
+    assert Settings.model_validate({"judge": {"params": params}}).judge.params == params
+
+
+def test_parameters_that_hold_themselves_are_refused() -> None:
+    """H12: an alias in YAML can make such a mapping."""
+    params: dict[str, Any] = {}
+    params["again"] = params
+    assert "nested deeper" in refusal(judge={"params": params})
+
+
+def test_settings_cannot_be_changed() -> None:
+    """H12: validated once, then frozen."""
+    with pytest.raises(ValidationError):
+        Settings().group.size = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("section", [*Settings.model_fields, None])
+def test_unknown_keys_are_errors_in_every_section(section: str | None) -> None:
+    """H12: also at the top."""
+    where = {"nope": 1} if section is None else {section: {"nope": 1}}
+    assert "nope: Extra inputs are not permitted" in refusal(**where)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://user:pass@host/v1", f"http://{MASK}@host/v1"),
+        ("https://user@host", f"https://{MASK}@host"),
+        ("http://a@b@host:1/x@y", f"http://{MASK}@host:1/x@y"),
+        ("http://host/x@y", "http://host/x@y"),
+        ("see mail@host", "see mail@host"),
+    ],
+)
+def test_a_login_in_an_address_is_masked(url: str, shown: str) -> None:
+    """H12: a password in `judge.base_url` is a secret too."""
+    assert without_login(url) == shown
