@@ -1,10 +1,10 @@
 """All groups: the core's face.
 
-Theory. Between two inputs nothing changes but time. So every input first catches up: deadlines that lie between the last
-input and now happen at their own times and in their order, then what is over age is evicted. A group is *active* from its
-first member to its outcome; then it is a *result*, until it is evicted or a newer attempt takes its place. Of a group id the
-newest attempt is known from its active group, or from its idle record, or from its result (L10): while a group is active
-it has no record in the store, since active groups' records never expire and do not count (L18).
+Theory. Between two inputs nothing changes but time. So every input first catches up: deadlines that lie between the
+last input and now happen at their own times and in their order, then what is over age is evicted. A group is *active*
+from its first member to its outcome; then it is a *result*, until it is evicted or a newer attempt takes its place. Of
+a group id the newest attempt is known from its active group, or from its idle record, or from its result (L10): while a
+group is active it has no record in the store, since active groups' records never expire and do not count (L18).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
+from typing import cast
 
 from groupjudge.core.deadlines import Deadlines
 from groupjudge.core.effects import Effect, Release, Settle, StopJudging
@@ -35,7 +36,6 @@ from groupjudge.model import (
     Slot,
     Ticket,
 )
-
 
 _CUTS_JUDGING_SHORT = frozenset((Event.SUPERSEDED, Event.SHUTDOWN))
 
@@ -80,10 +80,9 @@ class Book:
         self._now = float("-inf")
         self._closed = False
         self._holding = False
-        self._runs = count(1)
-        self._tickets = count(1)
+        self._runs = cast("Iterator[Run]", count(1))
+        self._tickets = cast("Iterator[Ticket]", count(1))
         self._active: dict[GroupKey, Group] = {}
-        self._judging: dict[Run, Group] = {}
         self._held: dict[Run, Group] = {}
         self._waiting: dict[Ticket, Group] = {}
         self._by_run: dict[Run, Group] = {}
@@ -104,16 +103,11 @@ class Book:
         if self._closed:
             raise ShuttingDown("the server is stopping")
         group = self._active.get(arrival.key)
-        known = group or self._results.get(arrival.key)
-        if not self._is_of_known_attempt(arrival, known):
-            ticket = self._first(arrival, group)
-        elif isinstance(known, Group):
-            ticket = self._join(known, arrival)
-        else:
-            assert known is not None
-            ticket = self._replay(known, arrival)
-        self._evict()
-        return ticket
+        if group is None:
+            return self._arrive_at_idle(arrival)
+        if _is_newer(arrival, group):
+            return self._first(arrival, group)
+        return self._join(group, arrival)
 
     def leave(self, ticket: Ticket) -> None:
         """The caller has gone (L8). Unknown or settled tickets are ignored."""
@@ -124,18 +118,20 @@ class Book:
     def judged(self, run: Run, judgement: Judgement, now: float) -> None:
         """The verdicts of `run` are in. Rewards that are not finite, or not one a slot, fail the group (J19)."""
         self._catch_up(now)
-        group = self._judging.get(run)
+        group = self._being_judged(run)
         if group is not None:
             self._judgement_in(group, judgement)
-        self._evict()
+            self._evict()
 
     def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None:
         """`run` gets no verdicts: by the judge's fault (JudgeFailure) or by our own (GroupFailure)."""
         self._catch_up(now)
-        group = self._judging.get(run)
-        if group is not None and isinstance(why, JudgeFailure):
+        group = self._being_judged(run)
+        if group is None:
+            return
+        if isinstance(why, JudgeFailure):
             self._conclude(group, why)
-        elif group is not None and isinstance(why, GroupFailure):
+        else:
             self._fail(group, Event.OWN_ERROR, why)
         self._evict()
 
@@ -193,21 +189,18 @@ class Book:
 
     # -- an arrival ----------------------------------------------------------------------------------------------
 
-    def _is_of_known_attempt(self, arrival: Arrival, known: Group | Result | None) -> bool:
-        """Whether the arrival's attempt is the known group's; False where it would begin one."""
+    def _arrive_at_idle(self, arrival: Arrival) -> Ticket:
+        """No group of the key is active: replay its result, or begin an attempt."""
+        result = self._results.get(arrival.key)
         record = self._records.get(arrival.key) if isinstance(arrival.key, str) else None
-        if known is None and record is None:
-            return False
-        newest = max(entry.attempt for entry in (known, record) if entry is not None)
-        if any(entry.question != arrival.question for entry in (known, record) if entry is not None):
-            raise QuestionMismatch("another question or principle than this group id's")
-        if arrival.attempt < newest:
-            raise Superseded(f"attempt {arrival.attempt} is older than this group's newest, attempt {newest}")
-        if arrival.attempt > newest:
-            return False
-        if known is None or known.attempt < newest:
-            raise ResultGone(f"attempt {newest} finished and its result is no longer retained")
-        return True
+        newest: Result | Record | None = result
+        if record is not None and (result is None or record.attempt > result.attempt):
+            newest = record
+        if newest is None or _is_newer(arrival, newest):
+            return self._first(arrival, None)
+        if result is None or newest is record:
+            raise ResultGone(f"attempt {newest.attempt} finished and its result is no longer retained")
+        return self._replay(result, arrival)
 
     def _first(self, arrival: Arrival, older: Group | None) -> Ticket:
         """The first answer of an attempt that is not known: alone (L9), or the beginning of a group."""
@@ -217,7 +210,7 @@ class Book:
         if older is None and most is not None and len(self._active) >= most:
             raise Overloaded(f"{most} groups are active, which is the limit")
         self._supersede(arrival, older)
-        group = Group(Run(next(self._runs)), arrival, self._now)
+        group = Group(next(self._runs), arrival, self._now)
         self._active[arrival.key] = group
         self._by_run[group.run] = group
         self._deadlines.set(group.run, self._now + self._limits.collection_timeout_s)
@@ -235,7 +228,7 @@ class Book:
     def _join(self, group: Group, arrival: Arrival) -> Ticket:
         """Take an empty slot, or attach one more caller to the same answer's (L3)."""
         slot = group.seats.find(arrival, is_open=group.phase is Phase.COLLECTING)
-        ticket = Ticket(next(self._tickets))
+        ticket = next(self._tickets)
         group.callers[ticket] = slot
         self._waiting[ticket] = group
         if group.seats.answers[slot] is not None:
@@ -256,10 +249,11 @@ class Book:
             raise _failed(result) from None
         if isinstance(result.key, str):
             self._records.put(result.key, Record(result.attempt, result.question, self._now))
+            self._evict()
         return self._answer_at_once(arrival, slot, result.outcomes[slot])
 
     def _answer_at_once(self, arrival: Arrival, slot: Slot, outcome: Outcome) -> Ticket:
-        ticket = Ticket(next(self._tickets))
+        ticket = next(self._tickets)
         self._effects += (Settle(ticket, slot, outcome), Release(arrival.material))
         return ticket
 
@@ -267,8 +261,12 @@ class Book:
 
     def _start_judging(self, group: Group) -> None:
         self._effects.append(group.start_judging(self._now))
-        self._judging[group.run] = group
         self._deadlines.set(group.run, self._now + self._limits.judging_timeout_s)
+
+    def _being_judged(self, run: Run) -> Group | None:
+        """The group that waits for verdicts under `run`; None where they come too late."""
+        group = self._by_run.get(run)
+        return group if group is not None and group.phase is Phase.JUDGING else None
 
     def _judgement_in(self, group: Group, judgement: Judgement) -> None:
         rewards = judgement.rewards
@@ -285,7 +283,6 @@ class Book:
             return
         group.step(Event.OUTCOME_HELD)
         group.verdict = verdict
-        del self._judging[group.run]
         self._deadlines.cancel(group.run)
         self._held[group.run] = group
 
@@ -298,10 +295,9 @@ class Book:
 
     def _end(self, group: Group, event: Event, verdict: Judgement | JudgeFailure | GroupFailure) -> tuple[Outcome, ...]:
         """Active no more: cancel judging that is cut short, tell the callers, let the answers go."""
-        cancelled = event in _CUTS_JUDGING_SHORT and group.run in self._judging
+        cancelled = event in _CUTS_JUDGING_SHORT and group.phase is Phase.JUDGING
         group.step(event)
         del self._active[group.key], self._by_run[group.run]
-        self._judging.pop(group.run, None)
         self._held.pop(group.run, None)
         self._deadlines.cancel(group.run)
         if cancelled:
@@ -324,6 +320,10 @@ class Book:
 
     def _catch_up(self, now: float) -> None:
         """Apply what was due by `now`: deadlines in order of time, each at its own time, then evict."""
+        if now < self._deadlines.quiet_until and now < self._results.quiet_until and now < self._records.quiet_until:
+            if now > self._now:
+                self._now = now
+            return
         now = max(self._now, now)
         while (due := self._deadlines.pop_due(now)) is not None:
             self._now, run = due
@@ -365,7 +365,7 @@ class Book:
         complete = group.seats.taken == group.seats.size
         assert group.seats.taken == len(group.seats.present()) > 0, "a group's members are miscounted"
         assert complete == (group.phase is not Phase.COLLECTING), "a group is judged exactly once it is complete"
-        assert (group.run in self._judging) == (group.phase is Phase.JUDGING), "judging index and phase differ"
+        assert self._by_run.get(group.run) is group, "the index by run differs from the active groups"
         assert (group.run in self._held) == (group.phase is Phase.HELD), "held index and phase differ"
         assert (group.run in self._deadlines) == (group.phase is not Phase.HELD), "a deadline is missing or left over"
         assert group.phase is not Phase.HELD or self._holding, "a group is held while nothing holds"
@@ -376,9 +376,10 @@ class Book:
     def _check_indexes(self) -> None:
         active = len(self._active)
         assert not (self._closed and active), "a group is active after the shutdown"
-        assert len(self._by_run) == active, "the index by run differs from the active groups"
+        assert len(self._by_run) == active, "a finished group is left in the index by run"
         assert len(self._waiting) == sum(len(g.callers) for g in self._active.values()), "a stray caller is waiting"
-        assert len(self._judging) + len(self._held) <= active, "a finished group is still judged or held"
+        held = sum(group.phase is Phase.HELD for group in self._active.values())
+        assert len(self._held) == held, "a finished group is still held"
         assert len(self._deadlines) == active - len(self._held), "a deadline of a finished group is left"
 
     def _check_store(self, store: Results | Records, limit: int, is_idle: Callable[[GroupKey], bool]) -> None:
@@ -388,6 +389,16 @@ class Book:
         assert all(is_idle(key) for key, _ in store), "an active group has a finished one's entry"
         expiry = store.next_expiry()
         assert expiry is None or expiry > self._now, "an entry of the age limit is retained"
+
+
+def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
+    """Whether the arrival begins an attempt of its own, `newest` being what is known of its key. Raises
+    QuestionMismatch or Superseded where the arrival has no part in it."""
+    if arrival.question != newest.question:
+        raise QuestionMismatch("another question or principle than this group id's")
+    if arrival.attempt < newest.attempt:
+        raise Superseded(f"attempt {arrival.attempt} is older than this group's newest, attempt {newest.attempt}")
+    return arrival.attempt > newest.attempt
 
 
 def _failed(result: Result) -> GroupFailed:

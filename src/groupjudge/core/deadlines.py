@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from groupjudge.model import Run
 
@@ -10,10 +11,12 @@ _SLACK = 64
 
 
 class Deadlines:
-    """A heap with lazy removal. Equal times come out in the order they were set."""
+    """A heap with lazy removal. Equal times come out in the order they were set. Before `quiet_until` nothing is due:
+    the bound may be lower than the earliest deadline, never higher, and costs nothing to ask."""
 
     def __init__(self) -> None:
-        self._current: dict[Run, tuple[float, int]] = {}
+        self.quiet_until = inf
+        self._current: dict[Run, int] = {}
         self._heap: list[tuple[float, int, Run]] = []
         self._count = 0
 
@@ -26,8 +29,9 @@ class Deadlines:
     def set(self, run: Run, when: float) -> None:
         """Set the run's deadline, in place of an earlier one."""
         self._count += 1
-        self._current[run] = (when, self._count)
+        self._current[run] = self._count
         heappush(self._heap, (when, self._count, run))
+        self.quiet_until = self._heap[0][0]
         self._tidy()
 
     def cancel(self, run: Run) -> None:
@@ -44,14 +48,15 @@ class Deadlines:
         """Take the earliest deadline that is not after `now`."""
         earliest = self.next()
         if earliest is None or earliest > now:
+            self.quiet_until = inf if earliest is None else earliest
             return None
         when, _, run = heappop(self._heap)
         del self._current[run]
         return when, run
 
     def _is_current(self, entry: tuple[float, int, Run]) -> bool:
-        when, count, run = entry
-        return self._current.get(run) == (when, count)
+        _, count, run = entry
+        return self._current.get(run) == count
 
     def _tidy(self) -> None:
         """Rebuild once removed entries outnumber the others, so that the heap stays in proportion."""

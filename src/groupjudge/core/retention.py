@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from groupjudge.core.phases import Phase
@@ -48,12 +49,14 @@ V = TypeVar("V", bound=_Dated)
 
 
 class Store(Generic[K, V]):
-    """At most `limit` entries, each younger than `ttl_s` (None: of any age), the oldest first. Entries must be put in the
-    order of their `since`."""
+    """At most `limit` entries, each younger than `ttl_s` (None: of any age), the oldest first. Entries must be put in
+    the order of their `since`. Before `quiet_until` nothing is over age: the bound may be lower than the next expiry,
+    never higher, and costs nothing to ask."""
 
     def __init__(self, limit: int, ttl_s: float | None) -> None:
+        self.quiet_until = inf
         self._limit = limit
-        self._ttl_s = ttl_s
+        self._ttl_s = inf if ttl_s is None else ttl_s
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def __len__(self) -> int:
@@ -69,22 +72,27 @@ class Store(Generic[K, V]):
         """Enter or renew: the entry is the newest now."""
         self._entries[key] = entry
         self._entries.move_to_end(key)
+        self.quiet_until = min(self.quiet_until, entry.since + self._ttl_s)
 
     def drop(self, key: K) -> None:
         self._entries.pop(key, None)
 
     def next_expiry(self) -> float | None:
         """When the oldest entry reaches the age limit."""
-        if self._ttl_s is None or not self._entries:
-            return None
-        return next(iter(self._entries.values())).since + self._ttl_s
+        expiry = self._oldest_expires()
+        return None if expiry == inf else expiry
 
     def evict(self, now: float) -> None:
         """Drop what is too old (an age of exactly the limit is) and what is too many, the oldest first."""
         while len(self._entries) > self._limit:
             self._entries.popitem(last=False)
-        while (expiry := self.next_expiry()) is not None and expiry <= now:
-            self._entries.popitem(last=False)
+        if now >= self.quiet_until:
+            while (expiry := self._oldest_expires()) <= now:
+                self._entries.popitem(last=False)
+            self.quiet_until = expiry
+
+    def _oldest_expires(self) -> float:
+        return next(iter(self._entries.values())).since + self._ttl_s if self._entries else inf
 
 
 Results = Store[GroupKey, Result]

@@ -25,10 +25,11 @@ class Seats:
         """
         if arrival.size != self.size:
             raise SizeMismatch(f"this group has {self.size} members, the request says {arrival.size}")
-        slot = self._named_by(arrival)
+        by_index = self.by_member is None and arrival.member_id is None
+        slot = arrival.slot if by_index else self._slot_of_member(arrival.member_id, is_open)
         answer = self.answers[slot] if slot is not None else None
         if slot is None or (answer is None and not is_open):
-            raise GroupClosed(self._why_closed(arrival, is_open))
+            raise GroupClosed(self._why_closed(arrival))
         if answer is not None and answer != arrival.answer:
             raise AnswerConflict(f"slot {slot} of this group already holds another answer")
         return slot
@@ -43,20 +44,13 @@ class Seats:
     def present(self) -> tuple[Slot, ...]:
         return tuple(slot for slot, answer in enumerate(self.answers) if answer is not None)
 
-    def _named_by(self, arrival: Arrival) -> Slot | None:
-        """By index, by a known member id, or the next free slot for a new one; None where there is none."""
-        if arrival.member_id is None:
-            return arrival.slot if self.by_member is None else None
-        if self.by_member is None:
+    def _slot_of_member(self, member_id: str | None, is_open: bool) -> Slot | None:
+        """A known member's slot, or the next free one for a new member of an open group; None where there is none."""
+        if member_id is None or self.by_member is None:
             return None
-        known = self.by_member.get(arrival.member_id)
-        if known is not None:
-            return known
-        return self.taken if self.taken < self.size else None
+        return self.by_member.get(member_id, self.taken if is_open else None)
 
-    def _why_closed(self, arrival: Arrival, is_open: bool) -> str:
-        if (arrival.member_id is not None) != (self.by_member is not None):
+    def _why_closed(self, arrival: Arrival) -> str:
+        if (arrival.member_id is None) != (self.by_member is None):
             return "this group takes its slots by " + ("index" if self.by_member is None else "member id")
-        if arrival.member_id is not None and is_open:
-            return f"all {self.size} slots of this group are taken by other member ids"
         return "this group is being judged or finished, and this slot is not part of it"
