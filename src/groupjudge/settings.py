@@ -105,10 +105,10 @@ def _is_web_address(url: str) -> bool:
 
 
 def without_login(url: str) -> str:
-    """`url` with the user and password of its host masked; a text that is no web address as it is."""
+    """`url` with the user and password of its host masked; any other text as it is."""
     scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")
-    if scheme not in ("http", "https") or "@" not in host:
+    if not mark or "@" not in host:
         return url
     return f"{scheme}{mark}{MASK}@{host.rpartition('@')[2]}{slash}{path}"
 
@@ -202,9 +202,10 @@ class JudgeSettings(_Section):
     def relations(self) -> Iterator[Problem]:
         """A judge over HTTP needs an address to which a path can be added; the local one ignores it."""
         if self.format != "local" and not _is_web_address(self.base_url):
+            shown = MASK if "@" in self.base_url else self.base_url[:80]
             yield Problem(
                 "judge.base_url must be an address such as http://127.0.0.1:8000/v1, with http:// or https:// "
-                f"and a host, without spaces, '?' and '#', not {without_login(self.base_url)[:80]!r}",
+                f"and a host, without spaces, '?' and '#', not {shown!r}",
                 ("judge.base_url",),
             )
 

@@ -64,10 +64,8 @@ def _allowed(keys: Keys, details: ErrorDetails) -> str:
 def unknown(keys: Keys, origin: str) -> str:
     """The error for a key that does not exist, with what it may have meant; its value may be a secret."""
     name = ".".join(keys)
-    known = known_keys()
-    meant = difflib.get_close_matches(name, known, n=1, cutoff=0.75) or [
-        key for key in known if key.rpartition(".")[2] == keys[-1] and key != name
-    ]
+    namesakes = [key for key in known_keys() if key.rpartition(".")[2] == keys[-1]]
+    meant = namesakes or difflib.get_close_matches(name, known_keys(), n=1, cutoff=0.75)
     parent = next((keys[:n] for n in range(len(keys) - 1, -1, -1) if isinstance(kind_of(keys[:n]), type)), ())
     return f"{bounded(name)}: unknown key; {_hint(meant, parent, origin)} ({origin})"
 
@@ -113,4 +111,4 @@ def masked(value: Any, keys: Keys = ()) -> Any:
         return {key: masked(inner, (*keys, key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [masked(inner, keys) for inner in value]
-    return without_login(value) if isinstance(value, str) else value
+    return without_login(value) if keys[-1:] == ("base_url",) else value
