@@ -193,21 +193,20 @@ async def test_retry_after_sets_the_pause(header: str, pause: float) -> None:
 
 async def test_a_call_holds_no_place_while_it_pauses_and_queues_again_after() -> None:
     """J3: with one place, a second call is served during the first one's pause."""
-    async with StubJudge(http(500), verdict(1, 1, 3), verdict(2, 2, 3)) as stub:
-        async with judge_of(stub, max_concurrency=1) as judge:
-            paused, resume = asyncio.Event(), asyncio.Event()
+    paused, resume = asyncio.Event(), asyncio.Event()
 
-            async def sleep(_: float) -> None:
-                paused.set()
-                await resume.wait()
+    async def sleep(_: float) -> None:
+        paused.set()
+        await resume.wait()
 
-            judge._sleep = sleep
-            first = asyncio.create_task(judge.ask())
-            await paused.wait()
-            assert judge.gate.in_flight == 0
-            assert await judge.ask() == (1, 1, 3)
-            resume.set()
-            assert await first == (2, 2, 3)
+    script = (http(500), verdict(1, 1, 3), verdict(2, 2, 3))
+    async with StubJudge(*script) as stub, judge_of(stub, max_concurrency=1, sleep=sleep) as judge:
+        first = asyncio.create_task(judge.ask())
+        await paused.wait()
+        assert judge.gate.in_flight == 0
+        assert await judge.ask() == (1, 1, 3)
+        resume.set()
+        assert await first == (2, 2, 3)
 
 
 async def test_calls_are_served_first_come_first_served_within_the_bound() -> None:
@@ -341,9 +340,8 @@ async def test_the_reason_quotes_the_first_thousand_characters_of_the_reply() ->
 async def test_what_is_counted() -> None:
     """J12, J13: tries, calls, tokens."""
     usage = {"prompt_tokens": 12, "completion_tokens": 3}
-    async with StubJudge(http(500), chat(judges.verdict_text(), usage=usage)) as stub:
-        async with judge_of(stub) as judge:
-            await judge.ask()
+    async with StubJudge(http(500), chat(judges.verdict_text(), usage=usage)) as stub, judge_of(stub) as judge:
+        await judge.ask()
     assert judge.counted.tries == [("transport", 500), ("ok", 200)]
     assert judge.counted.calls == [("verdict", 2)]
     assert judge.counted.tokens == [(12, 3)]
@@ -374,9 +372,8 @@ async def test_a_judge_is_reachable_where_it_answers_and_lets_us_in(code: int, t
 
 async def test_a_judge_that_is_not_there_or_silent_is_not_reachable() -> None:
     """H8."""
-    async with StubJudge(judges.SILENCE, judges.DISCONNECT) as stub:
-        async with judge_of(stub, request_timeout_s=0.05) as judge:
-            assert "does not answer" in str(await judge.reachable())
+    async with StubJudge(judges.SILENCE) as stub, judge_of(stub, request_timeout_s=0.05) as judge:
+        assert "does not answer" in str(await judge.reachable())
     async with judge_of(stub) as judge:
         assert "cannot connect" in str(await judge.reachable())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
@@ -27,7 +27,15 @@ ANSWERS = answers("Paris.", "Lyon.")
 class Judged(HttpJudge):
     """With `clock` and `counted` to look into."""
 
-    def __init__(self, base_url: str, *, rules: ReadingRules = RULES, gate: Gate | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        rules: ReadingRules = RULES,
+        gate: Gate | None = None,
+        sleep: Callable[[float], Awaitable[None]] | None = None,
+        **options: Any,
+    ) -> None:
         self.clock = Clock()
         self.counted = Counted()
         super().__init__(
@@ -35,7 +43,7 @@ class Judged(HttpJudge):
             rules,
             gate=gate,
             events=self.counted,
-            sleep=self.clock.sleep,
+            sleep=sleep or self.clock.sleep,
             random=lambda: 0.0,
             now=lambda: 1_700_000_000.0,
         )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from groupjudge.errors import ConfigurationError
@@ -28,6 +29,12 @@ PROBE_TIMEOUT_S = 5.0
 # aiohttp warns of larger bodies that are given as bytes, and writes files in chunks.
 _LARGE_BODY_BYTES = 1 << 20
 _URL_SHOWN = 200
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    # Replies are small; to unpack them costs more than it saves.
+    "Accept-Encoding": "identity",
+}
 
 # What aiohttp raises where a connection turns out to be closed.
 _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError)
@@ -122,14 +129,13 @@ class Transport:
         self.shown = address.shown
         self._base = address.base
         self._timeout_s = timeout_s
-        self._headers = {
-            **address.headers,
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            # Replies are small; to unpack them costs more than it saves.
-            "Accept-Encoding": "identity",
-        }
         self._proxy = _proxy_for(URL(self._base)) if trust_env else _Proxy()
+        # Not among the headers of a session: those aiohttp shows to the proxy too.
+        self._how_to_ask: dict[str, Any] = {
+            "headers": CIMultiDict({**address.headers, **self._proxy.request_headers}),
+            "proxy_headers": self._proxy.connect_headers,
+            "allow_redirects": False,
+        }
         self.scrubber = Scrubber((*address.secrets, *self._proxy.secrets))
         self._pooled: aiohttp.ClientSession | None = None
         self._unpooled: aiohttp.ClientSession | None = None
@@ -155,7 +161,7 @@ class Transport:
         """Ask for `path` by GET. None where the judge is there and lets us in, else why not."""
         try:
             async with asyncio.timeout(min(PROBE_TIMEOUT_S, self._timeout_s)):
-                async with self._session().get(self.url(path), allow_redirects=False) as response:
+                async with self._session().get(self.url(path), **self._how_to_ask) as response:
                     status = response.status
         except TimeoutError:
             return f"the judge at {self.shown} does not answer"
@@ -183,9 +189,7 @@ class Transport:
 
     async def _exchange(self, session: aiohttp.ClientSession, url: URL, body: bytes, progress: _Progress) -> Response:
         data = body if len(body) <= _LARGE_BODY_BYTES else io.BytesIO(body)
-        async with session.post(
-            url, data=data, allow_redirects=False, proxy_headers=self._proxy.connect_headers
-        ) as response:
+        async with session.post(url, data=data, **self._how_to_ask) as response:
             progress.answered = True
             headers = response.headers
             reply = await _read(response)
@@ -208,7 +212,7 @@ class Transport:
             # No limit here: the gate bounds the calls, and what waits there is served in order.
             connector=aiohttp.TCPConnector(limit=0, force_close=force_close, socket_factory=_open_socket),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={**self._headers, **self._proxy.request_headers},
+            headers=_HEADERS,
             proxy=self._proxy.address,
             skip_auto_headers=("User-Agent",),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
