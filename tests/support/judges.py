@@ -109,7 +109,9 @@ class StubJudge:
         self.in_flight = self.peak = 0
         self.base_url = ""
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Future[Any]] = set()
+        """The tasks of the judge's own."""
+        self._held: list[tuple[Received, asyncio.Event]] = []
         self._changed = asyncio.Condition()
         self._free = asyncio.Event()
         self._free.set()
@@ -122,9 +124,10 @@ class StubJudge:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in self._tasks:
+        tasks = list(self.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def hold(self) -> None:
         """From now on requests get no reply."""
@@ -133,6 +136,18 @@ class StubJudge:
     def let_go(self) -> None:
         """Reply to the held requests and to all that come."""
         self._free.set()
+
+    def let_go_of(self, chosen: Callable[[Received], bool]) -> None:
+        """Reply to those held requests that are chosen."""
+        for request, free in self._held:
+            if chosen(request):
+                free.set()
+
+    def other_tasks(self) -> set[asyncio.Task[Any]]:
+        """All tasks of the loop that neither serve this judge nor are the one that asks."""
+        serving = ("_accept_connection2", "StubJudge._accept")
+        tasks = asyncio.all_tasks() - self.tasks - {asyncio.current_task()}
+        return {task for task in tasks if not task.get_coro().__qualname__.endswith(serving)}
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds; it is asked again whenever a connection or a request comes or goes."""
@@ -152,7 +167,7 @@ class StubJudge:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        self.tasks.add(task)
         number = self.connections
         self.connections += 1
         self.open_connections.add(number)
@@ -169,7 +184,7 @@ class StubJudge:
             writer.close()
             self.open_connections.discard(number)
             self._writers.pop(number, None)
-            self._tasks.discard(task)
+            self.tasks.discard(task)
             with suppress(asyncio.CancelledError):
                 await self._note()
 
@@ -197,18 +212,22 @@ class StubJudge:
                 return
 
     async def _reply(self, request: Received, reader: asyncio.StreamReader) -> Reply | None:
-        """The next reply of the script, once nothing is held; None where the other side has gone meanwhile."""
+        """The next reply of the script, once nothing holds it; None where the other side has gone meanwhile."""
         reply = self._by(request) if self._by else self._script.pop(0) if self._script else self._otherwise
         if self._free.is_set():
             return reply
-        free, gone = asyncio.ensure_future(self._free.wait()), asyncio.ensure_future(reader.read(1))
+        alone = asyncio.Event()
+        self._held.append((request, alone))
+        waits = [asyncio.ensure_future(wait) for wait in (reader.read(1), self._free.wait(), alone.wait())]
+        self.tasks.update(waits)
         try:
-            await asyncio.wait({free, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return None if gone.done() else reply
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return None if waits[0].done() else reply
         finally:
-            free.cancel()
-            gone.cancel()
-            await asyncio.wait({free, gone})
+            for wait in waits:
+                wait.cancel()
+            await asyncio.wait(waits)
+            self.tasks.difference_update(waits)
 
 
 async def _read_request(number: int, reader: asyncio.StreamReader) -> Received:
