@@ -75,7 +75,7 @@ def test_a_group_of_member_ids_takes_no_index() -> None:
 
 @pytest.mark.parametrize("slot", [0, 1, 2])
 def test_a_restored_group_gives_no_free_slot_whichever_it_holds(slot: int) -> None:
-    """A3: an unknown member id never gets a slot of a closed group, least of all another member's with an equal answer."""
+    """A3: an unknown member id never gets a slot of a closed group, least of all another's with an equal answer."""
     restored = Seats(3, {})
     restored.take(slot, member("zoe"))
     with pytest.raises(GroupClosed):
