@@ -126,8 +126,8 @@ RETAINED, ACTIVE = 1_000_000, 100_000
 
 @pytest.fixture(scope="module")
 def crowd() -> tuple[Play, Looks]:
-    """A book with RETAINED results and records, of which 100 are older than the others, and ACTIVE groups. The young ones
-    are put in behind the stores' back, in one go."""
+    """A book with RETAINED results and records, of which 100 are older than the others, and ACTIVE groups. The young
+    ones are put in behind the stores' back, in one go."""
     play = Play(max_results=RETAINED, max_attempt_records=RETAINED, ttl_s=100.0, collection_timeout_s=1e6)
     looks = Looks()
     old, young = looks.entry(0.0), looks.entry(50.0)

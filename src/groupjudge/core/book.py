@@ -381,6 +381,8 @@ class Book:
         held = sum(group.phase is Phase.HELD for group in self._active.values())
         assert len(self._held) == held, "a finished group is still held"
         assert len(self._deadlines) == active - len(self._held), "a deadline of a finished group is left"
+        due = self._deadlines.next()
+        assert due is None or self._deadlines.quiet_until <= due, "the deadlines promise too long a quiet"
 
     def _check_store(self, store: Results | Records, limit: int, is_idle: Callable[[GroupKey], bool]) -> None:
         assert len(store) <= limit, "a store holds more than its limit"
@@ -389,6 +391,7 @@ class Book:
         assert all(is_idle(key) for key, _ in store), "an active group has a finished one's entry"
         expiry = store.next_expiry()
         assert expiry is None or expiry > self._now, "an entry of the age limit is retained"
+        assert expiry is None or store.quiet_until <= expiry, "a store promises too long a quiet"
 
 
 def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
