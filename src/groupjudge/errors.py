@@ -15,6 +15,7 @@
     |       |-- StaleAttempt          a retired episode
     |-- ServerError                   nobody who sent the request
     |   |-- Overloaded                a configured limit is reached
+    |   |-- SpoolFull                 no room to keep a body that waits
     |   |-- GroupFailed               the attempt failed as a group: no member has an outcome
     |   |-- ShuttingDown
     |-- JudgeError                    the judge
@@ -110,6 +111,12 @@ class ServerError(GroupJudgeError):
 
 
 class Overloaded(ServerError):
+    code = "overloaded"
+
+
+class SpoolFull(ServerError):
+    """No room on disk, or no file left to open, for a body that waits for its group."""
+
     code = "overloaded"
 
 

@@ -1,0 +1,73 @@
+"""The members of a `/verify` body that mean something to this server, as raw JSON (H1)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from groupjudge.answers.jsontext import members, parse
+from groupjudge.errors import FieldProblem, InvalidRequest
+
+_MISSING = Raw(b"")
+
+
+def _sent_name(attribute: str) -> str:
+    return "_" + attribute if attribute.startswith("ng_") else attribute
+
+
+class Top(msgspec.Struct, rename=_sent_name):
+    """Each member's value as it was sent, of equal keys the last; empty where it is missing. Everything else in a body
+    is skimmed: it is known to be JSON, and no more."""
+
+    responses_create_params: Raw = _MISSING
+    response: Raw = _MISSING
+    principle: Raw = _MISSING
+    instance_config: Raw = _MISSING
+    prompt_id: Raw = _MISSING
+    ng_group_id: Raw = _MISSING
+    ng_group_attempt: Raw = _MISSING
+    ng_rollout_index: Raw = _MISSING
+    ng_group_size: Raw = _MISSING
+    ng_task_index: Raw = _MISSING
+    ng_member_id: Raw = _MISSING
+    group_id: Raw = _MISSING
+    group_attempt: Raw = _MISSING
+    rollout_index: Raw = _MISSING
+    group_size: Raw = _MISSING
+    task_index: Raw = _MISSING
+
+
+class _Params(msgspec.Struct):
+    input: Raw = _MISSING
+
+
+_read_top = msgspec.json.Decoder(Top).decode
+_read_params = msgspec.json.Decoder(_Params).decode
+_ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(Top)}
+
+
+def read_top(text: bytes) -> Top:
+    """The members of the body `text`. Raises InvalidRequest, Malformed where it is no JSON."""
+    try:
+        return _read_top(text)
+    except (msgspec.DecodeError, RecursionError):
+        check_object(text)
+        raw = {member.key: text[member.start : member.stop] for member in members(text)}
+        return Top(**{_ATTRIBUTES[name]: Raw(value) for name, value in raw.items() if name in _ATTRIBUTES})
+
+
+def read_input(params: bytes) -> bytes:
+    """The text of `input` in the object `params`; empty where it is missing."""
+    try:
+        return bytes(_read_params(params).input)
+    except (msgspec.DecodeError, RecursionError):
+        found = {member.key: params[member.start : member.stop] for member in members(params)}
+        return found.get("input", b"")
+
+
+def check_object(text: bytes) -> None:
+    """Raise InvalidRequest where a body is JSON but no object, Malformed where it is no JSON and begins unlike one."""
+    if not text.lstrip(b" \t\n\r").startswith(b"{"):
+        parse(text)
+        problem: FieldProblem = {"loc": ["body"], "msg": "the body must be a JSON object", "type": "dict_type"}
+        raise InvalidRequest([problem])

@@ -1,0 +1,212 @@
+"""A `/verify` body, read in one pass (H1): where the answer belongs, its texts, its fingerprints, and where in the body
+the parts lie that a reply repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec import Raw
+from msgspec.msgpack import Ext
+
+from groupjudge.answers.fields import CoordinateFields, Coordinates, Field, Problems, chosen, read_coordinates, string
+from groupjudge.answers.fingerprint import question_fingerprint, read_answer
+from groupjudge.answers.jsontext import (
+    MAX_DEPTH,
+    Malformed,
+    brackets,
+    check_depth,
+    check_utf8,
+    parse,
+    parse_tolerant,
+    skim,
+)
+from groupjudge.answers.outline import Outline, Span, outline_of, uncut
+from groupjudge.answers.texts import answer_texts, conversation
+from groupjudge.answers.top import Top, read_input, read_top
+from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, UnnamedKey
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What the service needs of a body. `arrival.material` is the answer's `AnswerTexts`, `arrival.topic` the
+    question's `Topic`. The spans lie in the body as it came; `instance_config` is an object's JSON text, or None."""
+
+    arrival: Arrival
+    params: Span
+    response: Span
+    instance_config: bytes | None
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the request's group has no id (L20)."""
+        return isinstance(self.arrival.key, UnnamedKey)
+
+
+def read_verify(body: bytes, *, default_size: int, max_size: int) -> VerifyRequest:
+    """Read a body. `default_size` is N where the body names none, `max_size` the largest N that one may name.
+    Raises InvalidRequest with every fault that was found, or with one where the body is no JSON."""
+    return read_outlined(body, lambda outline: _Reader(outline).read(default_size, max_size))
+
+
+def read_outlined(body: bytes, read: Callable[[Outline], T]) -> T:
+    """What `read` makes of a body's outline. Where that is malformed, it reads the body uncut: what looked like an
+    array may have been the text of a string. A fault that stays is reported where it lies in the body."""
+    outline = outline_of(body)
+    try:
+        return read(outline)
+    except Malformed:
+        whole = uncut(body)
+    try:
+        return read(whole)
+    except Malformed as error:
+        fault = _first_fault(whole.text) or error
+        raise Malformed(fault.reason, fault.offset + len(body) - len(whole.text)) from None
+
+
+def _first_fault(text: bytes) -> Malformed | None:
+    try:
+        parse_tolerant(text)
+    except Malformed as fault:
+        return fault
+    return None
+
+
+class _Reader:
+    """Reads one outline."""
+
+    def __init__(self, outline: Outline) -> None:
+        check_utf8(outline.text)
+        self._outline = outline
+        self._problems = Problems()
+        self._top: Top = read_top(outline.text)
+
+    def read(self, default_size: int, max_size: int) -> VerifyRequest:
+        response, answer, answer_print = self._answer()
+        params, question = self._question()
+        self._check_the_rest(response)
+        principle = string(self._field("principle"), None, self._problems)
+        instance_config = self._instance_config()
+        coordinates = read_coordinates(self._coordinate_fields(), default_size, max_size, self._problems)
+        self._problems.check()
+        question_print = question_fingerprint(question, principle)
+        arrival = Arrival(
+            key=_key(coordinates, question_print),
+            attempt=coordinates.attempt,
+            size=coordinates.size,
+            slot=coordinates.slot,
+            question=question_print,
+            answer=answer_print,
+            material=answer_texts(answer),
+            topic=Topic(conversation(question), principle),
+            member_id=coordinates.member_id,
+        )
+        in_body = self._outline.span_in_body
+        return VerifyRequest(arrival, in_body(params), in_body(response), instance_config)
+
+    # -- fields ----------------------------------------------------------------------------------------------------
+
+    def _field(self, attribute: str) -> Field:
+        text = bytes(getattr(self._top, attribute))
+        name = "_" + attribute if attribute.startswith("ng_") else attribute
+        return Field(name, b"" if text == b"null" else text)
+
+    def _twins(self, attribute: str) -> Field:
+        return chosen(self._field("ng_" + attribute), self._field(attribute))
+
+    def _coordinate_fields(self) -> CoordinateFields:
+        return CoordinateFields(
+            group_id=self._twins("group_id"),
+            attempt=self._twins("group_attempt"),
+            size=self._twins("group_size"),
+            slot=self._twins("rollout_index"),
+            member_id=self._field("ng_member_id"),
+            task_index=self._twins("task_index"),
+            prompt_id=self._field("prompt_id"),
+        )
+
+    def _instance_config(self) -> bytes | None:
+        span = self._object(self._field("instance_config"), is_required=False)
+        return None if span is None else self._outline.stretch(span, keep=())
+
+    def _object(self, field: Field, *, is_required: bool) -> Span | None:
+        """Where the object that a field must hold lies in the outline."""
+        if field.text.startswith(b"{"):
+            return self._span(getattr(self._top, field.name))
+        if field.text:
+            self._problems.add(field.name, msg="must be an object", type="dict_type")
+        elif is_required:
+            self._problems.add(field.name, msg="is required: an object", type="missing")
+        return None
+
+    def _span(self, value: Raw) -> Span:
+        # Any place with the same bytes will do, for only its bytes are used; the marks of cuts are all different.
+        start = self._outline.text.find(value)
+        return Span(start, start + len(memoryview(value)))
+
+    # -- question and answer ---------------------------------------------------------------------------------------
+
+    def _question(self) -> tuple[Span, object]:
+        """Where the parameters lie, and the parsed `input`."""
+        span = self._object(self._field("responses_create_params"), is_required=True)
+        if span is None:
+            return Span(0, 0), None
+        text = read_input(self._outline.stretch(span, keep=()))
+        question = parse(text, MAX_DEPTH - 2) if text else None
+        self._check_question(question)
+        return span, question
+
+    def _check_question(self, question: object) -> None:
+        loc = ("responses_create_params", "input")
+        if question is None:
+            self._problems.add(*loc, msg="is required: a string or a list of items", type="missing")
+        elif type(question) is list:
+            for index, item in enumerate(question):
+                if type(item) is not dict:
+                    self._problems.add(*loc, index, msg="must be an object", type="dict_type")
+        elif type(question) is not str:
+            self._problems.add(*loc, msg="must be a string or a list of items", type="list_type")
+
+    def _answer(self) -> tuple[Span, object, Fingerprint]:
+        """Where the answer lies, the parsed answer and its fingerprint."""
+        span = self._object(self._field("response"), is_required=True)
+        if span is None:
+            return Span(0, 0), None, Fingerprint(b"")
+        answer, fingerprint = read_answer(self._outline, span, MAX_DEPTH - 1)
+        check_output(answer, ("response",), self._problems)
+        return span, answer, fingerprint
+
+    def _check_the_rest(self, response: Span) -> None:
+        """What is in a body beside the answer was only skimmed, without its long arrays: skim those too, and see how
+        deep it is."""
+        outline = self._outline
+        everything = Span(0, len(outline.text))
+        before = outline.stretch(Span(0, response.start), keep=())
+        after = outline.stretch(Span(response.stop, everything.stop), keep=())
+        if len(outline.cuts_within(response)) < len(outline.cuts):
+            skim(before + b"0" + after)
+        if brackets(before) + brackets(after) > MAX_DEPTH:
+            check_depth(before + b"0" + after, MAX_DEPTH)
+
+
+def check_output(answer: object, loc: tuple[str | int, ...], problems: Problems) -> None:
+    """Report an answer without a list `output`."""
+    output = answer.get("output") if isinstance(answer, dict) else None
+    if output is None:
+        problems.add(*loc, "output", msg="is required: a list", type="missing")
+    elif not isinstance(output, list | Ext):
+        problems.add(*loc, "output", msg="must be a list", type="list_type")
+
+
+def _key(coordinates: Coordinates, question: Fingerprint) -> GroupKey:
+    """L20: the group id, else the task index, else the prompt id, else the question alone."""
+    if coordinates.group_id is not None:
+        return GroupId(coordinates.group_id)
+    if coordinates.task_index is not None:
+        return UnnamedKey("task", coordinates.task_index, question, coordinates.attempt)
+    if coordinates.prompt_id is not None:
+        return UnnamedKey("prompt", coordinates.prompt_id, question, coordinates.attempt)
+    return UnnamedKey("question", None, question, coordinates.attempt)
