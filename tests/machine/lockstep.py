@@ -31,8 +31,6 @@ from groupjudge.model import (
 from .model import ModelBook
 from .view import AnyBook, brief, state
 
-SMALL_LIMITS = Limits(collection_timeout_s=8.0, judging_timeout_s=4.0, ttl_s=16.0, max_results=2)
-
 
 @dataclass(frozen=True)
 class Call:
