@@ -1,0 +1,146 @@
+"""The routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from groupjudge.answers.jsontext import parse
+from groupjudge.errors import GroupJudgeError, InvalidRequest
+from groupjudge.service import pages, wire
+from groupjudge.service.bodies import BodyReader
+from groupjudge.service.compare import Compare
+from groupjudge.service.front import Front
+from groupjudge.service.host import Host
+from groupjudge.service.metrics import CONTENT_TYPE, Metrics
+from groupjudge.service.readiness import Readiness
+from groupjudge.service.sessions import Sessions
+from groupjudge.service.verify import Verify
+from groupjudge.settings import Settings
+
+MAX_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes stand on."""
+
+    settings: Settings
+    host: Host
+    reader: BodyReader
+    readiness: Readiness
+    metrics: Metrics
+    verify: Verify
+    compare: Compare
+    sessions: Sessions
+
+    async def close(self) -> None:
+        """L19: no new work; every caller is answered, all judging cancelled."""
+        self.reader.close()
+        self.compare.close()
+        await self.host.close()
+
+
+def build_app(parts: Parts) -> ASGIApp:
+    """The ASGI application over `parts`."""
+    small = _SmallRoutes(parts)
+    routes = [
+        Route("/verify", parts.verify, methods=["POST"]),
+        Route("/compare", parts.compare, methods=["POST"]),
+        Route("/seed_session", small.seed_session, methods=["POST"]),
+        Route("/close_session", small.close_session, methods=["POST"]),
+        *(Route(path, small.alive) for path in ("/healthz", "/livez", "/health")),
+        Route("/readyz", small.ready),
+        Route("/metrics", small.metrics),
+        Route("/v1/groups", small.groups),
+        Route("/docs", small.docs),
+        Route("/openapi.json", small.openapi),
+    ]
+    handlers = {GroupJudgeError: _refused, HTTPException: _no_route}
+    app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    app.router.redirect_slashes = False
+    return Front(app, parts.settings.server.auth_token)
+
+
+def _response(reply: wire.Reply) -> Response:
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type="application/json")
+
+
+def _refused(request: Request, error: GroupJudgeError) -> Response:
+    return _response(wire.of_error(error))
+
+
+def _no_route(request: Request, error: HTTPException) -> Response:
+    if error.status_code == 405:
+        reply = wire.refusal("method_not_allowed", f"{request.method} is not allowed here")
+    else:
+        reply = wire.refusal("not_found", "no such path; see /docs")
+    allowed = (error.headers or {}).get("Allow")
+    return _response(reply._replace(headers=((b"allow", allowed.encode()),) if allowed else ()))
+
+
+class _SmallRoutes:
+    """Everything but `/verify` and `/compare`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def seed_session(self, request: Request) -> Response:
+        await self._read_object(request)
+        return _response(wire.json_reply({}, headers=(self._parts.sessions.begin(),)))
+
+    async def close_session(self, request: Request) -> Response:
+        await self._read_object(request)
+        return _response(wire.json_reply({}, headers=(self._parts.sessions.end(),)))
+
+    async def _read_object(self, request: Request) -> None:
+        body = await self._parts.reader.read(request.headers, request.receive)
+        if body.strip() and not isinstance(parse(body), dict):
+            raise InvalidRequest.at(msg="send a JSON object, or nothing")
+
+    async def alive(self, request: Request) -> Response:
+        return _response(wire.json_reply({"status": "ok"}))
+
+    async def ready(self, request: Request) -> Response:
+        if self._parts.reader.closed:
+            return _response(wire.json_reply({"status": "stopping", "reason": "the server is stopping"}, 503))
+        why = await self._parts.readiness.why_not()
+        if why is None:
+            return _response(wire.json_reply({"status": "ready"}))
+        return _response(wire.json_reply({"status": "not ready", "reason": why[:500]}, 503))
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._parts.metrics.exposition(), media_type=CONTENT_TYPE)
+
+    async def groups(self, request: Request) -> Response:
+        host = self._parts.host
+        most = _limit(request)
+        active, finished = host.groups()
+        now = host.now()
+        rows = {
+            "active": [wire.group_row(view, now) for view in active[:most]],
+            "finished": [wire.group_row(view, now) for view in finished[:most]],
+            "active_total": len(active),
+            "finished_total": len(finished),
+        }
+        return _response(wire.json_reply(rows))
+
+    async def docs(self, request: Request) -> Response:
+        return Response(pages.docs_page(), media_type="text/html; charset=utf-8")
+
+    async def openapi(self, request: Request) -> Response:
+        return Response(pages.openapi_json(), media_type="application/json")
+
+
+def _limit(request: Request) -> int:
+    said = request.query_params.get("limit", "1000")
+    if not (said.isascii() and said.isdigit() and 1 <= int(said[:9]) <= MAX_ROWS):
+        raise InvalidRequest([{"loc": ["query", "limit"], "msg": f"send 1 to {MAX_ROWS}", "type": "value_error"}])
+    return int(said[:9])

@@ -1,0 +1,217 @@
+"""The host: owns the clock, the core, the futures of its callers and the tasks of its judging.
+
+It does what docs/host-contract.md asks of a host: every input goes through one of the methods below, which all end in
+`_carry_out`; one timer serves all groups. Everything runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, cast
+
+import structlog
+
+from groupjudge.core.book import Book, GroupView
+from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.errors import JudgeFailed
+from groupjudge.model import (
+    AnswerTexts,
+    Arrival,
+    GroupFailure,
+    JudgeFailure,
+    Judgement,
+    Outcome,
+    Run,
+    Slot,
+    Ticket,
+    Topic,
+)
+
+log = structlog.get_logger(__name__)
+
+JudgeGroup = Callable[[Topic, Sequence[AnswerTexts]], Awaitable[Judgement]]
+MAX_REASON = 2000
+
+
+class HostEvents(Protocol):
+    """Who counts what happens to groups. Methods return at once and do not raise."""
+
+    def group_ended(self, kind: str, seconds: float) -> None:
+        """Judging a group ended after `seconds`: `rewarded`, `judge_failed`, `internal` or `cancelled` (with 0.0)."""
+
+
+class Waiting:
+    """One caller's place: `outcome` is done once its member has one, or with None once the caller has gone."""
+
+    __slots__ = ("outcome", "slot", "ticket")
+
+    def __init__(self, ticket: Ticket, outcome: asyncio.Future[Outcome | None]) -> None:
+        self.ticket = ticket
+        self.outcome = outcome
+        self.slot: Slot = 0
+
+    def gone(self) -> None:
+        """The caller has hung up."""
+        if not self.outcome.done():
+            self.outcome.set_result(None)
+
+
+class Host:
+    """Joins a `Book` to an event loop. `judge` judges one complete group (raises JudgeFailed)."""
+
+    def __init__(
+        self, book: Book, judge: JudgeGroup, events: HostEvents, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._book = book
+        self._judge = judge
+        self._events = events
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Ticket, Waiting] = {}
+        self._judging: dict[Run, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self.texts_held = 0
+
+    @property
+    def callers(self) -> int:
+        """How many callers wait for an outcome."""
+        return len(self._waiting)
+
+    @property
+    def judging(self) -> int:
+        """How many groups are being judged."""
+        return len(self._judging)
+
+    def now(self) -> float:
+        """Seconds of the clock that the core lives by."""
+        return self._clock()
+
+    def arrive(self, arrival: Arrival) -> Waiting:
+        """Hand an answer to the core; raises what `Book.arrive` raises."""
+        waiting: Waiting | None = None
+        try:
+            ticket = self._book.arrive(arrival, self._clock())
+            self.texts_held += 1
+            waiting = self._waiting[ticket] = Waiting(ticket, self._loop.create_future())
+        finally:
+            self._carry_out()
+        return waiting
+
+    def leave(self, waiting: Waiting) -> None:
+        """The caller has gone (L8)."""
+        self._waiting.pop(waiting.ticket, None)
+        self._book.leave(waiting.ticket)
+        self._carry_out()
+
+    def groups(self) -> tuple[list[GroupView], list[GroupView]]:
+        """The active groups, the oldest first, and the finished ones, the newest first."""
+        active: list[GroupView] = []
+        finished: list[GroupView] = []
+        for view in self._book.groups():
+            (active if view.finished is None else finished).append(view)
+        return active, finished[::-1]
+
+    async def close(self) -> None:
+        """L19: settle every caller, cancel all judging, and wait until nothing of it is left."""
+        self._book.close(self._clock())
+        self._carry_out()
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.gather(*self._judging.values(), return_exceptions=True)
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        for effect in self._book.drain():
+            self._do[type(effect)](self, effect)
+        self._set_timer()
+
+    def _start_judging(self, effect: Effect) -> None:
+        start = cast(StartJudging, effect)
+        task = self._loop.create_task(self._judge_group(start), name=f"judging run {start.run}")
+        self._judging[start.run] = task
+        task.add_done_callback(lambda done: self._judging_over(start, done))
+
+    def _stop_judging(self, effect: Effect) -> None:
+        task = self._judging.get(cast(StopJudging, effect).run)
+        if task is not None:
+            task.cancel()
+
+    def _settle(self, effect: Effect) -> None:
+        settle = cast(Settle, effect)
+        waiting = self._waiting.pop(settle.ticket)
+        waiting.slot = settle.slot
+        if not waiting.outcome.done():
+            waiting.outcome.set_result(settle.outcome)
+
+    def _release(self, effect: Effect) -> None:
+        self.texts_held -= 1
+
+    _do: dict[type, Callable[[Host, Effect], None]] = {
+        StartJudging: _start_judging,
+        StopJudging: _stop_judging,
+        Settle: _settle,
+        Release: _release,
+    }
+
+    # -- judging ---------------------------------------------------------------------------------------------------
+
+    async def _judge_group(self, start: StartJudging) -> None:
+        """Judge one group and report to the core; what it says of a run that is over is dropped there."""
+        began = self._clock()
+        verdict = await self._verdict(start)
+        seconds = self._clock() - began
+        kind = "rewarded" if isinstance(verdict, Judgement) else "judge_failed"
+        if isinstance(verdict, GroupFailure):
+            kind = verdict.kind
+        log.info("group_judged", **_names(start), result=kind, seconds=round(seconds, 4))
+        self._events.group_ended(kind, seconds)
+        if isinstance(verdict, Judgement):
+            self._book.judged(start.run, verdict, self._clock())
+        else:
+            self._book.judging_failed(start.run, verdict, self._clock())
+        self._carry_out()
+
+    async def _verdict(self, start: StartJudging) -> Judgement | JudgeFailure | GroupFailure:
+        materials = cast(tuple[AnswerTexts, ...], start.materials)
+        try:
+            return await self._judge(cast(Topic, start.topic), materials)
+        except JudgeFailed as failed:
+            log.warning("judge_failed", **_names(start), why=failed.summary)
+            return JudgeFailure(failed.reason[:MAX_REASON])
+        except Exception as error:
+            log.error("judging_broke", **_names(start), error=type(error).__name__)
+            return GroupFailure("internal", f"an internal error while judging ({type(error).__name__})")
+
+    def _judging_over(self, start: StartJudging, task: asyncio.Task[None]) -> None:
+        self._judging.pop(start.run, None)
+        if task.cancelled():
+            self._events.group_ended("cancelled", 0.0)
+        elif (error := task.exception()) is not None:
+            log.critical("host_broke", **_names(start), error=repr(error)[:200])
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """Wake at the next deadline. A timer that is early does no harm: it sets itself anew."""
+        due = self._book.next_deadline()
+        if due is None or due >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_later(max(0.001, due - self._clock()), self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._timer_at = None, float("inf")
+        self._book.advance(self._clock())
+        self._carry_out()
+
+
+def _names(start: StartJudging) -> dict[str, object]:
+    """What a log line may say of a group (L26)."""
+    key = start.key if isinstance(start.key, str) else f"{start.key.kind}:{start.key.label}"
+    return {"group": key[:128], "attempt": start.attempt, "run": start.run}

@@ -1,0 +1,65 @@
+"""From the configuration to a judge and a panel: the one place that knows both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
+from groupjudge.judging.judge import Judge, JudgeEvents
+from groupjudge.judging.panel import Panel, PanelRules
+from groupjudge.judging.reading import ReadingRules
+from groupjudge.scoring import ScoringRules
+from groupjudge.settings import JudgeSettings, Settings
+
+
+def open_judge(settings: Settings, events: JudgeEvents) -> Judge[Any]:
+    """The configured judge, not yet asked anything. Raises ConfigurationError where it cannot be built."""
+    rules = _reading_rules(settings)
+    if settings.judge.format == "local":
+        from groupjudge.judging.local import open_local_judge
+
+        return open_local_judge(settings.judge.model, rules, events=events)
+    options = _options(settings.judge, settings.comparison.use_principle)
+    return HttpJudge(options, rules, events=events)
+
+
+def open_panel(settings: Settings, judge: Judge[Any], events: JudgeEvents) -> Panel[Any]:
+    """What judges whole groups with `judge`."""
+    rules = PanelRules(
+        default_principle=settings.comparison.default_principle,
+        strategy=settings.comparison.strategy,
+        judges_per_pair=settings.comparison.judges_per_pair,
+        use_principle=settings.comparison.use_principle,
+        on_unreadable=settings.judge.on_unreadable,
+        scoring=ScoringRules(**settings.scoring.model_dump(exclude={"score_range", "ranking_range"})),
+    )
+    return Panel(judge, rules, events)
+
+
+def _options(judge: JudgeSettings, use_principle: bool) -> HttpJudgeOptions:
+    assert judge.format != "local"
+    return HttpJudgeOptions(
+        base_url=judge.base_url,
+        format=judge.format,
+        model=judge.model,
+        api_key=judge.api_key,
+        params=judge.params,
+        template=judge.template,
+        structured_output=judge.structured_output,
+        request_timeout_s=judge.request_timeout_s,
+        retries=judge.retries,
+        retry_sleep_s=judge.retry_sleep_s,
+        max_concurrency=judge.max_concurrency,
+        empty_answer_text=judge.empty_answer_text,
+        trust_env=judge.trust_env,
+        use_principle=use_principle,
+    )
+
+
+def _reading_rules(settings: Settings) -> ReadingRules:
+    return ReadingRules(
+        score_range=settings.scoring.score_range,
+        ranking_range=settings.scoring.ranking_range,
+        default_ranking=settings.scoring.default_ranking,
+        on_conflict=settings.judge.on_conflict,
+    )

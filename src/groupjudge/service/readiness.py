@@ -1,0 +1,37 @@
+"""Whether the judge can be reached (H8), asked at most every few seconds however often the probe comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+FRESH_S = 5.0
+PATIENCE_S = 5.0
+
+
+class Readiness:
+    """Remembers the judge's last answer for `FRESH_S` seconds. `ask` gives None where the judge can be asked, else why
+    not."""
+
+    def __init__(self, ask: Callable[[], Awaitable[str | None]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._said: str | None = None
+        self._turn = asyncio.Lock()
+
+    async def why_not(self) -> str | None:
+        """None where the judge is reachable, else a short reason."""
+        async with self._turn:
+            if self._clock() - self._asked_at >= FRESH_S:
+                self._said = await self._fresh()
+                self._asked_at = self._clock()
+            return self._said
+
+    async def _fresh(self) -> str | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._ask()
+        except TimeoutError:
+            return f"the judge did not answer within {PATIENCE_S:g} s"

@@ -1,0 +1,166 @@
+"""Starting and stopping: builds the parts from the settings, serves until a signal, and leaves nothing behind (L19)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import structlog
+import uvicorn
+import uvloop
+
+from groupjudge.answers.spool import Spool
+from groupjudge.core.book import Book, Limits
+from groupjudge.errors import ConfigurationError
+from groupjudge.service.app import Parts, build_app
+from groupjudge.service.bodies import BodyReader
+from groupjudge.service.compare import Compare
+from groupjudge.service.host import Host
+from groupjudge.service.judges import open_judge, open_panel
+from groupjudge.service.logs import configure_logs
+from groupjudge.service.metrics import Metrics
+from groupjudge.service.readiness import Readiness
+from groupjudge.service.sessions import Sessions
+from groupjudge.service.verify import Verify
+from groupjudge.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+KEEP_ALIVE_S = 75
+BACKLOG = 4096
+
+
+class PortTakenError(ConfigurationError):
+    """The address cannot be bound."""
+
+
+def serve(settings: Settings, *, on_listening: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `on_listening` gets the address once connections are accepted.
+
+    Raises ConfigurationError where the configuration cannot be served (a port in use, a judge that cannot be built).
+    """
+    configure_logs()
+    uvloop.run(_serve(settings, on_listening))
+
+
+async def _serve(settings: Settings, on_listening: Callable[[str], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(settings) as address:
+        on_listening(address)
+        await stop.wait()
+        log.info("stopping")
+    log.info("stopped")
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[str]:
+    """A server that accepts connections, as long as the context lasts; gives its address (`http://host:port`)."""
+    sock = bind(settings.server.host, settings.server.port)
+    async with _parts(settings) as parts:
+        server = _Server(_uvicorn_config(settings, build_app(parts)))
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            await server.accepts(serving)
+            log.info("listening", address=_address(sock))
+            yield _address(sock)
+        finally:
+            await parts.close()
+            server.should_exit = True
+            await serving
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket of our own; raises PortTakenError in one line where it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        why = error.strerror or str(error)
+        raise PortTakenError(
+            f"cannot listen on {host}:{port}: {why}; choose another server.port or server.host"
+        ) from None
+    sock.setblocking(False)
+    return sock
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _uvicorn_config(settings: Settings, app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, round(settings.server.grace_s)),
+        backlog=BACKLOG,
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: it would raise a caught signal again, and the exit status would not be 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def accepts(self, serving: asyncio.Task[None]) -> None:
+        """Return once connections are accepted; raise what kept `serving` from it."""
+        while not self.started:
+            if serving.done():
+                serving.result()
+                raise ConfigurationError("the HTTP server stopped while it started")
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def _parts(settings: Settings) -> AsyncIterator[Parts]:
+    """Everything behind the routes, built from the settings; the judge is closed at the end."""
+    metrics = Metrics()
+    judge = open_judge(settings, metrics)
+    try:
+        panel = open_panel(settings, judge, metrics)
+        host = Host(Book(_limits(settings)), panel.judge, metrics)
+        reader = BodyReader(settings.limits.max_body_bytes, settings.server.body_timeout_s)
+        metrics.watch(host, reader)
+        yield Parts(
+            settings,
+            host,
+            reader,
+            Readiness(judge.reachable),
+            metrics,
+            Verify(settings, host, reader, Spool(settings.limits.spool_threshold_bytes), metrics),
+            Compare(settings, panel.judge, reader, metrics),
+            Sessions(settings.session.secret),
+        )
+    finally:
+        await judge.close()
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        collection_timeout_s=settings.group.collection_timeout_s,
+        judging_timeout_s=settings.group.judging_timeout_s,
+        ttl_s=settings.retention.ttl_s,
+        max_results=settings.retention.max_results,
+        max_attempt_records=settings.retention.max_attempt_records,
+        max_active_groups=settings.limits.max_active_groups,
+        default_score=settings.scoring.default_score,
+    )

@@ -1,0 +1,124 @@
+"""`POST /verify`: one member in, its outcome out (H1-H4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from groupjudge.answers.echo import Piece, failure_reply, reward_reply
+from groupjudge.answers.outline import Span
+from groupjudge.answers.spool import Kept, Spool, length_of
+from groupjudge.answers.verify import VerifyRequest, read_verify
+from groupjudge.errors import GroupJudgeError
+from groupjudge.model import GroupFailure, JudgeFailure, Outcome
+from groupjudge.service import wire
+from groupjudge.service.bodies import BodyReader, Disconnected
+from groupjudge.service.host import Host, Waiting
+from groupjudge.service.metrics import Metrics
+from groupjudge.service.prefer import wants_minimal
+from groupjudge.service.reply import send_pieces, send_reply
+from groupjudge.settings import Settings
+
+_APPLIED = ((b"preference-applied", b"return=minimal"),)
+
+
+async def wait_until_gone(receive: Receive) -> None:
+    """Return once the caller has hung up; whole bodies bring nothing else."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Caller(NamedTuple):
+    """A request on its way through `/verify`. `kept` is its body, None where the caller wants no echo."""
+
+    request: VerifyRequest
+    kept: Kept | None
+
+    def close(self) -> None:
+        if self.kept is not None:
+            self.kept.close()
+
+
+class Verify:
+    """The ASGI endpoint."""
+
+    def __init__(self, settings: Settings, host: Host, reader: BodyReader, spool: Spool, metrics: Metrics) -> None:
+        self._host = host
+        self._reader = reader
+        self._spool = spool
+        self._metrics = metrics
+        self._default_size = settings.group.size
+        self._max_size = settings.limits.max_group_size
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._caller(Headers(scope=scope), receive)
+        except Disconnected:
+            return
+        except GroupJudgeError as error:
+            await self._refuse(send, error)
+            return
+        try:
+            await self._serve(caller, receive, send)
+        finally:
+            caller.close()
+
+    async def _caller(self, headers: Headers, receive: Receive) -> Caller:
+        """Read the request; what waits for the outcome is then on disk, or small."""
+        body = await self._reader.read(headers, receive)
+        self._metrics.read(len(body))
+        request = read_verify(body, default_size=self._default_size, max_size=self._max_size)
+        return Caller(request, None if wants_minimal(headers) else self._spool.keep(body))
+
+    async def _serve(self, caller: Caller, receive: Receive, send: Send) -> None:
+        try:
+            waiting = self._host.arrive(caller.request.arrival)
+        except GroupJudgeError as error:
+            await self._refuse(send, error, unnamed=caller.request.is_unnamed)
+            return
+        outcome = await self._outcome(waiting, receive)
+        if isinstance(outcome, GroupFailure):
+            self._metrics.replied("verify", "group_failed")
+            await send_reply(send, wire.of_failure(outcome, unnamed=caller.request.is_unnamed))
+        elif outcome is not None:
+            self._metrics.replied("verify", "judge_failed" if isinstance(outcome, JudgeFailure) else "ok")
+            await self._echo(send, caller, _pieces(caller, outcome, waiting.slot))
+
+    async def _outcome(self, waiting: Waiting, receive: Receive) -> Outcome | None:
+        """The member's outcome; None where the caller has gone first (L8)."""
+        if waiting.outcome.done():
+            return waiting.outcome.result()
+        watcher = asyncio.create_task(wait_until_gone(receive))
+        watcher.add_done_callback(lambda _: waiting.gone())
+        try:
+            outcome = await waiting.outcome
+        finally:
+            watcher.cancel()
+        if outcome is None:
+            self._host.leave(waiting)
+        return outcome
+
+    async def _echo(self, send: Send, caller: Caller, pieces: list[Piece]) -> None:
+        if caller.kept is None:
+            whole = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+            await send_pieces(send, 200, len(whole), (whole,), _APPLIED)
+        else:
+            await send_pieces(send, 200, length_of(pieces), caller.kept.chunks(pieces))
+
+    async def _refuse(self, send: Send, error: GroupJudgeError, *, unnamed: bool = False) -> None:
+        self._metrics.replied("verify", error.code)
+        await send_reply(send, wire.of_error(error, unnamed=unnamed))
+
+
+def _pieces(caller: Caller, outcome: Outcome, slot: int) -> list[Piece]:
+    """The reply that an outcome becomes."""
+    request, kept = caller
+    minimal = kept is None
+    if not isinstance(outcome, JudgeFailure):
+        assert not isinstance(outcome, GroupFailure)
+        return reward_reply(request, outcome, slot, minimal=minimal)
+    body = None if kept is None else b"".join(kept.chunks([Span(0, kept.size)]))
+    return failure_reply(request, outcome.reason, slot, body, minimal=minimal)

@@ -1,0 +1,167 @@
+"""The JSON shapes of refusals (H5), the one table from an error's code to its status, and other small replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from groupjudge.core.book import GroupView
+from groupjudge.errors import GroupFailed, GroupJudgeError, InvalidRequest
+from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
+
+STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "invalid_request": 422,
+        "too_large": 413,
+        "superseded": 409,
+        "question_mismatch": 409,
+        "answer_conflict": 409,
+        "group_closed": 409,
+        "result_gone": 409,
+        "size_mismatch": 409,
+        "stale_attempt": 409,
+        "group_failed": 503,
+        "shutting_down": 503,
+        "judge_failed": 503,
+        "overloaded": 429,
+        "unauthorized": 401,
+        "not_found": 404,
+        "method_not_allowed": 405,
+        "body_timeout": 408,
+        "unsupported_media_type": 415,
+        "internal": 500,
+    }
+)
+RETRY_AFTER_S = 5
+MAX_ERROR_BYTES = 4096
+_MAX_PROBLEMS = 16
+_MAX_TEXT = 1000
+
+_HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
+_FRESH_ID = (
+    "a group without an id keeps its failure until it is no longer retained: send a fresh _ng_group_id, shared by every "
+    "member of the group"
+)
+REMEDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "superseded": "send the newest attempt, or drop this one",
+        "question_mismatch": "use a fresh _ng_group_id for other work",
+        "answer_conflict": f"the first answer of a slot counts; to replace it, {_HIGHER_ATTEMPT}",
+        "group_closed": f"to judge another set of answers, {_HIGHER_ATTEMPT}",
+        "result_gone": _HIGHER_ATTEMPT,
+        "size_mismatch": "send the same _ng_group_size for every member of a group",
+        "group_failed": _HIGHER_ATTEMPT,
+        "overloaded": "send it again later",
+        "shutting_down": "send it again once the server is back",
+    }
+)
+
+
+class Reply(NamedTuple):
+    """A small JSON reply."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def json_reply(value: Any, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+    return Reply(status, msgspec.json.encode(value), headers)
+
+
+def refusal(code: str, text: str, *, unnamed: bool = False) -> Reply:
+    """The reply of a refusal: what is wrong, and what to do about it. `unnamed`: the request's group has no id."""
+    remedy = _FRESH_ID if unnamed and code == "group_failed" else REMEDIES.get(code)
+    detail = _plain(text)[:_MAX_TEXT] + (f"; {remedy}" if remedy else "")
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if code == "overloaded":
+        headers = ((b"retry-after", str(RETRY_AFTER_S).encode()),)
+    if code == "unauthorized":
+        headers = ((b"www-authenticate", b"Bearer"),)
+    return json_reply({"detail": detail, "code": code}, STATUS[code], headers)
+
+
+def of_error(error: GroupJudgeError, *, unnamed: bool = False) -> Reply:
+    """The reply that a raised error becomes."""
+    if isinstance(error, InvalidRequest):
+        return _invalid(error)
+    return refusal(error.code if error.code in STATUS else "internal", str(error), unnamed=unnamed)
+
+
+def of_failure(failure: GroupFailure, *, unnamed: bool = False) -> Reply:
+    """The reply to a caller that waited for a group which failed as a group."""
+    if failure.kind == "shutting_down":
+        return refusal("shutting_down", failure.reason)
+    return of_error(GroupFailed(failure.reason), unnamed=unnamed)
+
+
+def _invalid(error: InvalidRequest) -> Reply:
+    """A list of problems, cut so that the reply stays small."""
+    shown = [
+        {"loc": p["loc"][:8], "msg": _plain(p["msg"])[:200], "type": p["type"][:60]}
+        for p in error.problems[:_MAX_PROBLEMS]
+    ]
+    reply = json_reply({"detail": shown, "code": error.code}, STATUS[error.code])
+    while len(reply.body) > MAX_ERROR_BYTES and len(shown) > 1:
+        shown.pop()
+        reply = json_reply({"detail": shown, "code": error.code}, STATUS[error.code])
+    return reply
+
+
+def _plain(text: str) -> str:
+    """Text that any encoder takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def comparison(judgement: Judgement | None, rewards: Iterable[float]) -> Reply:
+    """The reply of `/compare` (H6)."""
+    if judgement is None:
+        return json_reply({"rewards": list(rewards), "comparison_results": None, "metrics": None})
+    results = [
+        {
+            "response_i": v.i,
+            "response_j": v.j,
+            "judge_idx": v.judge,
+            "score_1": v.score_1,
+            "score_2": v.score_2,
+            "ranking": v.ranking,
+        }
+        for v in judgement.verdicts
+    ]
+    metrics = judgement.metrics._asdict() if judgement.metrics else None
+    return json_reply({"rewards": list(judgement.rewards), "comparison_results": results, "metrics": metrics})
+
+
+def group_row(view: GroupView, now: float) -> dict[str, Any]:
+    """One group in `/v1/groups`: no text, no fingerprint. Ages are in seconds."""
+    named = not isinstance(view.key, UnnamedKey)
+    return {
+        "id": view.key if named else None,
+        "key": None if named else {"kind": view.key[0], "label": view.key[1]},
+        "attempt": view.attempt,
+        "phase": view.phase,
+        "size": view.size,
+        "members": list(view.present),
+        "missing": [slot for slot in range(view.size) if slot not in set(view.present)],
+        "callers": view.callers,
+        "age_s": round(now - view.started, 3),
+        "judging_s": _between(view.complete_since, view.finished, now),
+        "finished_s_ago": None if view.finished is None else round(now - view.finished, 3),
+        "outcome": None if view.outcomes is None else _shown(view.outcomes),
+    }
+
+
+def _between(since: float | None, until: float | None, now: float) -> float | None:
+    return None if since is None else round((now if until is None else until) - since, 3)
+
+
+def _shown(outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
+    first = outcomes[0]
+    if isinstance(first, Rewarded):
+        return {"rewards": [o.reward if isinstance(o, Rewarded) else None for o in outcomes]}
+    if isinstance(first, JudgeFailure):
+        return {"failure": "judge_failed"}
+    return {"failure": first.kind, "reason": first.reason}
