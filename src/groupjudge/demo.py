@@ -1,7 +1,7 @@
 """`groupjudge demo`: a server with the embedded judge, and a small trainer that talks to it over HTTP.
 
-It shows what a training run relies on: members posted at the same time, a caller that is dropped and comes back, an exact
-retry that costs no judge call, and rewards that follow the quality of the answers.
+It shows what a training run relies on: members posted at the same time, a caller that is dropped and comes back, an
+exact retry that costs no judge call, and rewards that follow the quality of the answers.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _task(line: str, where: str) -> Task:
         raise ConfigurationError(
             f'{where}: send {{"question": "...", "answers": ["...", "..."]}}, at least two answers'
         )
-    return Task(question, tuple(answers))
+    return Task(question, tuple(map(str, answers or ())))
 
 
 def run(settings: Settings, tasks: Sequence[Task], console: Console) -> None:
@@ -209,8 +209,8 @@ class Trainer:
     async def _dropped_and_back(self) -> Mapping[str, Any]:
         """Hang up once the server has the answer, then send the very same request again."""
         first = asyncio.create_task(self._verify(0, 0))
-        while not first.done() and 0 not in await self._present(self._ids[0]):
-            await asyncio.sleep(0.02)
+        while not first.done() and 0 not in await self._present(self._ids[0]):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)  # what is waited for happens in the server
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         return await self._verify(0, 0)

@@ -7,7 +7,7 @@ import re
 
 import structlog
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupjudge.service.reply import send_reply
 from groupjudge.service.wire import refusal
@@ -20,8 +20,8 @@ _PREFIX = re.compile(r"/ng-rollout/([A-Za-z0-9][A-Za-z0-9._-]*)(/.*)", re.DOTALL
 
 
 class Front:
-    """ASGI middleware: H9 (the episode's key goes to `scope["state"]["episode"]`), `server.auth_token`, and 500 for what
-    nobody caught, without a word of the request in the log."""
+    """ASGI middleware: H9 (the episode's key goes to `scope["state"]["episode"]`), `server.auth_token`, and 500 for
+    what nobody caught, without a word of the request in the log."""
 
     def __init__(self, app: ASGIApp, auth_token: str | None) -> None:
         self._app = app
@@ -36,7 +36,7 @@ class Front:
             return
         started = False
 
-        async def watched(message: dict[str, object]) -> None:
+        async def watched(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)

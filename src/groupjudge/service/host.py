@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import structlog
 
@@ -150,7 +150,7 @@ class Host:
     def _release(self, effect: Effect) -> None:
         self.texts_held -= 1
 
-    _do: dict[type, Callable[[Host, Effect], None]] = {
+    _do: ClassVar[dict[type, Callable[[Host, Effect], None]]] = {
         StartJudging: _start_judging,
         StopJudging: _stop_judging,
         Settle: _settle,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from groupjudge.core.book import GroupView
-from groupjudge.errors import GroupFailed, GroupJudgeError, InvalidRequest
+from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
 
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -42,8 +42,8 @@ _MAX_TEXT = 1000
 
 _HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
 _FRESH_ID = (
-    "a group without an id keeps its failure until it is no longer retained: send a fresh _ng_group_id, shared by every "
-    "member of the group"
+    "a group without an id keeps its failure until it is no longer retained: send a fresh _ng_group_id, shared by "
+    "every member of the group"
 )
 REMEDIES: Mapping[str, str] = MappingProxyType(
     {
@@ -100,15 +100,17 @@ def of_failure(failure: GroupFailure, *, unnamed: bool = False) -> Reply:
 
 def _invalid(error: InvalidRequest) -> Reply:
     """A list of problems, cut so that the reply stays small."""
-    shown = [
-        {"loc": p["loc"][:8], "msg": _plain(p["msg"])[:200], "type": p["type"][:60]}
-        for p in error.problems[:_MAX_PROBLEMS]
-    ]
+    shown = [_shown_problem(problem) for problem in error.problems[:_MAX_PROBLEMS]]
     reply = json_reply({"detail": shown, "code": error.code}, STATUS[error.code])
     while len(reply.body) > MAX_ERROR_BYTES and len(shown) > 1:
         shown.pop()
         reply = json_reply({"detail": shown, "code": error.code}, STATUS[error.code])
     return reply
+
+
+def _shown_problem(problem: FieldProblem) -> FieldProblem:
+    loc = [_plain(step)[:100] if isinstance(step, str) else step for step in problem["loc"][:8]]
+    return {"loc": loc, "msg": _plain(problem["msg"])[:200], "type": problem["type"][:60]}
 
 
 def _plain(text: str) -> str:
