@@ -18,15 +18,17 @@ from groupjudge.model import AnswerTexts, Message, Pair, Topic
 
 CONVERSATION = (Message("system", 'Be "brief".'), Message("user", "Wohin?\n\u2028é😀"))
 TEMPLATE = load_template()
+TOPIC = Topic(CONVERSATION)
+SWAPPED = Pair(2, 0, 0)
 RANGES = ((1.0, 5.0), (1.0, 6.0))
 FORMATS: tuple[FormatName, ...] = ("template", "genrm", "responses")
 
 
 def sent(
     name: FormatName,
-    topic: Topic = Topic(CONVERSATION),
+    topic: Topic = TOPIC,
     answers: tuple[str, ...] = ("one", "two", "three"),
-    pair: Pair = Pair(2, 0, 0),
+    pair: Pair = SWAPPED,
     model: str | None = "m",
     params: dict[str, Any] | None = None,
     ranges: Any = RANGES,
