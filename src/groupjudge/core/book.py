@@ -20,6 +20,7 @@ from groupjudge.core.effects import Effect, Release, Settle, StopJudging
 from groupjudge.core.group import Group
 from groupjudge.core.phases import Event, Phase
 from groupjudge.core.retention import Record, Records, Result, Results, Store
+from groupjudge.core.views import GroupView, view_of_group, view_of_result
 from groupjudge.errors import GroupFailed, Overloaded, QuestionMismatch, Refusal, ResultGone, ShuttingDown, Superseded
 from groupjudge.model import (
     Arrival,
@@ -51,24 +52,6 @@ class Limits:
     max_attempt_records: int = 4096
     max_active_groups: int | None = None
     default_score: float = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """What may be shown of a group: no text, no fingerprint. Times are of the clock of `now`; `phase` is one of
-    collecting, judging, held, completed, judge_failed, group_failed; `outcomes` are in slot order."""
-
-    key: GroupKey
-    attempt: Attempt
-    run: Run
-    phase: str
-    size: int
-    present: tuple[Slot, ...]
-    callers: int
-    started: float
-    complete_since: float | None
-    finished: float | None
-    outcomes: tuple[Outcome, ...] | None
 
 
 class Book:
@@ -175,8 +158,17 @@ class Book:
 
     def groups(self) -> Iterator[GroupView]:
         """The active groups in the order they began, then the results in the order they finished."""
-        yield from map(_view_of_group, self._active.values())
-        yield from (_view_of_result(result) for _, result in self._results)
+        yield from map(view_of_group, self._active.values())
+        yield from (view_of_result(result) for _, result in self._results)
+
+    def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
+        """The group of that key and attempt, active or retained; None where there is none."""
+        group, result = self._active.get(key), self._results.get(key)
+        if group is not None and group.attempt == attempt:
+            return view_of_group(group)
+        if result is not None and result.attempt == attempt:
+            return view_of_result(result)
+        return None
 
     def records(self) -> Iterator[tuple[GroupId, Attempt, Fingerprint, float | None]]:
         """The attempt records: (id, attempt, question, idle since); those of active groups first and with None, then
@@ -288,7 +280,8 @@ class Book:
 
     def _finish(self, group: Group, verdict: Judgement | JudgeFailure) -> None:
         event = Event.VERDICTS if isinstance(verdict, Judgement) else Event.JUDGE_FAILURE
-        self._retain(group, self._end(group, event, verdict))
+        outcomes = self._end(group, event, verdict)
+        self._retain(group, outcomes, verdict if isinstance(verdict, Judgement) else None)
 
     def _fail(self, group: Group, event: Event, why: GroupFailure) -> None:
         self._retain(group, self._end(group, event, why))
@@ -308,11 +301,11 @@ class Book:
         self._effects += group.settle(outcomes)
         return outcomes
 
-    def _retain(self, group: Group, outcomes: tuple[Outcome, ...]) -> None:
+    def _retain(self, group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None = None) -> None:
         """L17, L18; L20: a completed group without an id is forgotten at once."""
         named = isinstance(group.key, str)
         if named or group.phase is not Phase.COMPLETED:
-            self._results.put(group.key, _result_of(group, outcomes, self._now))
+            self._results.put(group.key, _result_of(group, outcomes, judgement, self._now))
         if isinstance(group.key, str):
             self._records.put(group.key, Record(group.attempt, group.question, self._now))
 
@@ -409,7 +402,7 @@ def _failed(result: Result) -> GroupFailed:
     return GroupFailed(getattr(result.outcomes[0], "reason", "the group failed"))
 
 
-def _result_of(group: Group, outcomes: tuple[Outcome, ...], now: float) -> Result:
+def _result_of(group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None, now: float) -> Result:
     return Result(
         group.key,
         group.attempt,
@@ -418,39 +411,8 @@ def _result_of(group: Group, outcomes: tuple[Outcome, ...], now: float) -> Resul
         group.question,
         group.seats,
         outcomes,
+        judgement,
         group.started,
         group.complete_since,
         now,
-    )
-
-
-def _view_of_group(group: Group) -> GroupView:
-    seats = group.seats
-    times = (group.started, group.complete_since, None)
-    return GroupView(
-        group.key,
-        group.attempt,
-        group.run,
-        group.phase.value,
-        seats.size,
-        seats.present(),
-        len(group.callers),
-        *times,
-        None,
-    )
-
-
-def _view_of_result(result: Result) -> GroupView:
-    seats = result.seats
-    times = (result.started, result.complete_since, result.since)
-    return GroupView(
-        result.key,
-        result.attempt,
-        result.run,
-        result.phase.value,
-        seats.size,
-        seats.present(),
-        0,
-        *times,
-        result.outcomes,
     )

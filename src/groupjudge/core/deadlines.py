@@ -35,6 +35,7 @@ class Deadlines:
         self._tidy()
 
     def cancel(self, run: Run) -> None:
+        """The run has no deadline any more."""
         self._current.pop(run, None)
         self._tidy()
 

@@ -62,6 +62,7 @@ class Group:
         return self.seats.taken == self.seats.size
 
     def start_judging(self, now: float) -> StartJudging:
+        """The group is complete: what begins its judging."""
         self.step(Event.LAST_MEMBER)
         self.complete_since = now
         return StartJudging(self.run, self.key, self.attempt, self.topic, tuple(self.materials))

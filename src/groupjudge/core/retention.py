@@ -13,11 +13,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from groupjudge.core.phases import Phase
 from groupjudge.core.seats import Seats
-from groupjudge.model import Attempt, Fingerprint, GroupId, GroupKey, Outcome, Run
+from groupjudge.model import Attempt, Fingerprint, GroupId, GroupKey, Judgement, Outcome, Run
 
 
 class Result(NamedTuple):
-    """A finished group: who sat where and what each got, without any answer. `since` is when it finished."""
+    """A finished group: who sat where and what each got, without any answer. `judgement` is there where it
+    completed; `since` is when it finished."""
 
     key: GroupKey
     attempt: Attempt
@@ -26,6 +27,7 @@ class Result(NamedTuple):
     question: Fingerprint
     seats: Seats
     outcomes: tuple[Outcome, ...]
+    judgement: Judgement | None
     started: float
     complete_since: float | None
     since: float

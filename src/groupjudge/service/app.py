@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp
 
 from groupjudge.answers.jsontext import parse
 from groupjudge.errors import GroupJudgeError, InvalidRequest
+from groupjudge.model import GroupId
 from groupjudge.service import pages, wire
 from groupjudge.service.bodies import BodyReader
 from groupjudge.service.compare import Compare
@@ -59,6 +61,7 @@ def build_app(parts: Parts) -> ASGIApp:
         Route("/readyz", small.ready),
         Route("/metrics", small.metrics),
         Route("/v1/groups", small.groups),
+        Route("/v1/groups/{rest:path}", small.group),
         Route("/docs", small.docs),
         Route("/openapi.json", small.openapi),
     ]
@@ -132,11 +135,27 @@ class _SmallRoutes:
         }
         return _response(wire.json_reply(rows))
 
+    async def group(self, request: Request) -> Response:
+        view = self._parts.host.group(*_group_named(request))
+        if view is None:
+            return _response(wire.refusal("not_found", "no such group and attempt is active or retained"))
+        return _response(wire.json_reply(wire.group_details(view, self._parts.host.now())))
+
     async def docs(self, request: Request) -> Response:
         return Response(pages.docs_page(), media_type="text/html; charset=utf-8")
 
     async def openapi(self, request: Request) -> Response:
         return Response(pages.openapi_json(), media_type="application/json")
+
+
+def _group_named(request: Request) -> tuple[GroupId, int]:
+    """The percent-encoded id and the attempt in `/v1/groups/{id}/{attempt}`."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    _, _, rest = raw.decode("latin-1").rpartition("/v1/groups/")
+    name, _, attempt = rest.partition("?")[0].partition("/")
+    if not (attempt.isascii() and attempt.isdigit() and len(attempt) < 20):
+        raise InvalidRequest([{"loc": ["path"], "msg": "ask for /v1/groups/{id}/{attempt}", "type": "value_error"}])
+    return GroupId(unquote(name)), int(attempt)
 
 
 def _limit(request: Request) -> int:

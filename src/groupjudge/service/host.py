@@ -19,7 +19,9 @@ from groupjudge.errors import JudgeFailed
 from groupjudge.model import (
     AnswerTexts,
     Arrival,
+    Attempt,
     GroupFailure,
+    GroupKey,
     JudgeFailure,
     Judgement,
     Outcome,
@@ -113,6 +115,10 @@ class Host:
         for view in self._book.groups():
             (active if view.finished is None else finished).append(view)
         return active, finished[::-1]
+
+    def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
+        """One group, where it is active or retained."""
+        return self._book.group(key, attempt)
 
     async def close(self) -> None:
         """L19: settle every caller, cancel all judging, and wait until nothing of it is left."""

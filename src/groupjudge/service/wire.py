@@ -122,7 +122,13 @@ def comparison(judgement: Judgement | None, rewards: Iterable[float]) -> Reply:
     """The reply of `/compare` (H6)."""
     if judgement is None:
         return json_reply({"rewards": list(rewards), "comparison_results": None, "metrics": None})
-    results = [
+    rows, metrics = verdict_rows(judgement), metric_row(judgement)
+    return json_reply({"rewards": list(judgement.rewards), "comparison_results": rows, "metrics": metrics})
+
+
+def verdict_rows(judgement: Judgement) -> list[dict[str, float]]:
+    """The verdicts as `/compare` lists them."""
+    return [
         {
             "response_i": v.i,
             "response_j": v.j,
@@ -133,8 +139,10 @@ def comparison(judgement: Judgement | None, rewards: Iterable[float]) -> Reply:
         }
         for v in judgement.verdicts
     ]
-    metrics = judgement.metrics._asdict() if judgement.metrics else None
-    return json_reply({"rewards": list(judgement.rewards), "comparison_results": results, "metrics": metrics})
+
+
+def metric_row(judgement: Judgement) -> dict[str, float] | None:
+    return judgement.metrics._asdict() if judgement.metrics else None
 
 
 def group_row(view: GroupView, now: float) -> dict[str, Any]:
@@ -154,6 +162,16 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
         "finished_s_ago": None if view.finished is None else round(now - view.finished, 3),
         "outcome": None if view.outcomes is None else _shown(view.outcomes),
     }
+
+
+def group_details(view: GroupView, now: float) -> dict[str, Any]:
+    """One group in `/v1/groups/{id}/{attempt}` (F5): its row, and of a completed one rewards, verdicts and metrics."""
+    row = group_row(view, now)
+    if view.judgement is not None:
+        row["rewards"] = list(view.judgement.rewards)
+        row["verdicts"] = verdict_rows(view.judgement)
+        row["metrics"] = metric_row(view.judgement)
+    return row
 
 
 def _between(since: float | None, until: float | None, now: float) -> float | None:
