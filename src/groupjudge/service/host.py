@@ -13,8 +13,9 @@ from typing import ClassVar, Protocol, cast
 
 import structlog
 
-from groupjudge.core.book import Book, GroupView
+from groupjudge.core.book import Book
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.views import GroupView
 from groupjudge.errors import JudgeFailed
 from groupjudge.model import (
     AnswerTexts,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from groupjudge.core.book import GroupView
+from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
 
