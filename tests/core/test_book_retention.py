@@ -4,7 +4,7 @@ import pytest
 
 from groupjudge.core.effects import Release
 from groupjudge.errors import GroupFailed, QuestionMismatch, ResultGone
-from groupjudge.model import Run
+from groupjudge.model import GroupFailure, Run
 
 from .play import Play, arrival, frozen, kinds, outcomes, rewards
 
@@ -231,6 +231,25 @@ def test_judge_failures_and_group_failures_are_results_too() -> None:
     play.finish_without_judge("b")
     play.spoil("c")
     assert play.phases() == {"b": "judge_failed", "c": "group_failed"}
+
+
+@pytest.mark.parametrize("end", [Play.finish, Play.finish_without_judge, Play.spoil])
+def test_whatever_finishes_pushes_the_oldest_out_at_once(end) -> None:
+    """L18: not only when the next input comes; nothing over the limit is ever seen."""
+    play = Play(max_results=1, max_attempt_records=1)
+    play.finish("oldest")
+    end(play, "newest")
+    assert list(play.phases()) == ["newest"]
+    assert play.records() == [("newest", 0)]
+
+
+def test_what_the_host_calls_a_defect_of_its_own_pushes_the_oldest_out_too() -> None:
+    """L18: a group failure that is reported, not found."""
+    play = Play(max_results=1)
+    play.finish("oldest")
+    run = play.complete("newest")
+    play.book.judging_failed(run, GroupFailure("internal", "a defect"), play.now)
+    assert play.phases() == {"newest": "group_failed"}
 
 
 def test_several_results_at_one_moment_leave_in_the_order_they_came() -> None:
