@@ -153,14 +153,17 @@ def test_a_group_failure_answers_every_request_for_its_attempt(answer: str | Non
         play.arrive(1, answer=answer, size=size)
 
 
-@pytest.mark.parametrize("judged", [False, True], ids=["judging", "completed"])
-def test_a_stranger_finds_a_complete_group_closed(judged: bool) -> None:
-    """L6, A3: no slot is left for an N+1st member id, before the outcome and after."""
+@pytest.mark.parametrize("phase", ["judging", "held", "completed"])
+def test_a_stranger_finds_a_complete_group_closed(phase: str) -> None:
+    """L6, A3: no slot is left for an N+1st member id, before the outcome, while it is held (C15) and after."""
     play = Play()
     for name in ("a", "b"):
         play.arrive(None, member=name)
-    if judged:
+    if phase == "held":
+        play.book.hold()
+    if phase != "judging":
         play.judged(Run(1), 1.0, 2.0)
+    assert play.phases() == {"g": phase}
     with pytest.raises(GroupClosed):
         play.arrive(None, member="c")
 

@@ -1,7 +1,9 @@
 """What the book shows of itself: groups, records."""
 
-from groupjudge.core.book import GroupView
-from groupjudge.model import JudgeFailure, Rewarded, Run
+import pytest
+
+from groupjudge.core.views import GroupView
+from groupjudge.model import GroupId, JudgeFailure, Judgement, Rewarded, Run, Verdict
 
 from .play import Play, unnamed
 
@@ -93,3 +95,59 @@ def test_records_of_active_groups_come_first_and_are_not_idle() -> None:
         ("done", 0, b"q", 0.0),
         ("done later", 2, b"q", 3.0),
     ]
+
+
+def test_one_group_is_found_by_its_id_and_attempt() -> None:
+    """F5: active or retained; of another attempt there is nothing to show."""
+    play = Play()
+    play.finish("done", attempt=2)
+    play.arrive(0, key="active", attempt=1)
+    done, active = GroupId("done"), GroupId("active")
+    shown = {(key, attempt): play.book.group(key, attempt) for key in (done, active) for attempt in (0, 1, 2)}
+    assert {name: view.phase for name, view in shown.items() if view is not None} == {
+        (done, 2): "completed",
+        (active, 1): "collecting",
+    }
+
+
+def test_a_superseded_or_evicted_group_is_not_found() -> None:
+    """F5, L11, L18: it is shown while it is retained."""
+    play = Play(max_results=1)
+    play.finish("g", attempt=1)
+    play.finish("pushes g out")
+    assert play.book.group(GroupId("g"), 1) is None
+    play.complete("g", attempt=2)
+    play.arrive(0, key="g", attempt=3)
+    assert play.book.group(GroupId("g"), 2) is None
+
+
+def test_a_completed_group_shows_what_its_rewards_were_made_of() -> None:
+    """F5: the judgement as it came in, with every verdict, also where it was held (C15)."""
+    play = Play()
+    judgement = Judgement((4.0, 2.0), (Verdict(0, 1, 0, 4.0, 2.0, 2.0),), None)
+    for key in ("told", "held"):
+        run = play.complete(key)
+        play.book.judged(run, judgement, play.now)
+        play.book.hold()
+    play.release()
+    assert [view.judgement for view in play.book.groups()] == [judgement, judgement]
+
+
+@pytest.mark.parametrize("fail", [Play.finish_without_judge, Play.spoil])
+def test_a_failed_group_shows_no_judgement(fail) -> None:
+    """F5, J19: what came in was none."""
+    play = Play()
+    fail(play)
+    assert [view.judgement for view in play.book.groups()] == [None]
+
+
+def test_looking_changes_nothing() -> None:
+    """L18: it renews no record."""
+    play = Play()
+    play.finish()
+    play.now = 5.0
+    before = play.state()
+    play.book.group(GroupId("g"), 0)
+    list(play.book.groups())
+    list(play.book.records())
+    assert play.state() == before
