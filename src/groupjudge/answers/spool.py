@@ -22,6 +22,10 @@ class Kept(Protocol):
     def size(self) -> int:
         """Its length in bytes."""
 
+    @property
+    def path(self) -> str | None:
+        """A name by which other processes of this user can open it while it is kept; None where there is none."""
+
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         """The bytes of the pieces of a reply to it, a part at a time."""
 
@@ -84,6 +88,10 @@ class _InMemory:
         self._body: bytes | None = body
         self.size = len(body)
 
+    @property
+    def path(self) -> str | None:
+        return None
+
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         if self._body is None:
             raise ValueError("this body was closed")
@@ -102,6 +110,11 @@ class _OnDisk:
         self._spool = spool
         self._file = file
         self.size = size
+
+    @property
+    def path(self) -> str | None:
+        path = f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        return path if os.path.exists(path) else None
 
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         if self._file.closed:

@@ -104,7 +104,9 @@ class _SmallRoutes:
         return _response(wire.json_reply({}, headers=(self._parts.sessions.end(),)))
 
     async def _read_object(self, request: Request) -> None:
-        body = await self._parts.reader.read(request.headers, request.receive)
+        reader = self._parts.reader
+        async with reader.place(request.headers) as place:
+            body = await reader.read(request.headers, request.receive, place)
         if body.strip() and not isinstance(parse(body), dict):
             raise InvalidRequest.at(msg="send a JSON object, or nothing")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.datastructures import Headers
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from groupjudge.answers.encoding import expand
 from groupjudge.errors import BodyTooLarge, CallerError, ShuttingDown
@@ -25,6 +25,10 @@ class UnsupportedMediaType(CallerError):
     code = "unsupported_media_type"
 
 
+LARGE_AT_ONCE = 8
+STALLED_S = 0.5
+
+
 class Disconnected(Exception):
     """The caller left before its body was whole: there is nobody to answer."""
 
@@ -38,12 +42,41 @@ def check_media_type(headers: Headers) -> None:
     raise UnsupportedMediaType(f"a body of type {kind[:80]!r} is not read; send application/json")
 
 
-class BodyReader:
-    """Reads bodies of at most `limit` bytes (before and after expansion), each within `timeout_s`."""
+class Place:
+    """A place for one large body on its way through memory; given up while its body does not come, so that a slow
+    caller keeps nobody waiting. `gate` None: the body is small and needs none."""
 
-    def __init__(self, limit: int, timeout_s: float) -> None:
+    def __init__(self, gate: asyncio.Semaphore | None) -> None:
+        self._gate = gate
+        self._held = False
+
+    async def __aenter__(self) -> Place:
+        await self.take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.give_up()
+
+    async def take(self) -> None:
+        if self._gate is not None:
+            await self._gate.acquire()
+            self._held = True
+
+    def give_up(self) -> None:
+        if self._gate is not None and self._held:
+            self._held = False
+            self._gate.release()
+
+
+class BodyReader:
+    """Reads bodies of at most `limit` bytes (before and after expansion), each given up after `timeout_s` of silence.
+    Of those larger than `large` bytes only `LARGE_AT_ONCE` are in memory at a time, as long as they keep coming."""
+
+    def __init__(self, limit: int, timeout_s: float, large: int = 1 << 16) -> None:
         self._limit = limit
         self._timeout_s = timeout_s
+        self._large = large
+        self._gate = asyncio.Semaphore(LARGE_AT_ONCE)
         self._reading: set[asyncio.Timeout] = set()
         self._closed = False
 
@@ -63,14 +96,20 @@ class BodyReader:
         for timeout in self._reading:
             timeout.reschedule(now)
 
-    async def read(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body. Raises BodyTooLarge, BodyTimeout, UnsupportedMediaType, InvalidRequest (a bad encoding),
-        ShuttingDown, Disconnected."""
+    def place(self, headers: Headers) -> Place:
+        """The place that the request's body needs, to be held from its first byte until it is kept elsewhere."""
+        announced = headers.get("content-length", "")
+        small = announced.isascii() and announced.isdigit() and int(announced[:20]) <= self._large
+        return Place(None if small and "content-encoding" not in headers else self._gate)
+
+    async def read(self, headers: Headers, receive: Receive, place: Place) -> bytes:
+        """The whole body, read in its `place`. Raises BodyTooLarge, BodyTimeout, UnsupportedMediaType, InvalidRequest
+        (a bad encoding), ShuttingDown, Disconnected."""
         if self._closed:
             raise ShuttingDown("the server is stopping")
         check_media_type(headers)
         self._refuse_announced(headers)
-        body = await self._collect(receive)
+        body = await self._collect(receive, place)
         encoding = headers.get("content-encoding", "").strip().lower()
         if encoding in ("", "identity"):
             return body
@@ -81,35 +120,44 @@ class BodyReader:
         if announced.isascii() and announced.isdigit() and int(announced[:20]) > self._limit:
             raise self._too_large()
 
-    async def _collect(self, receive: Receive) -> bytes:
+    async def _collect(self, receive: Receive, place: Place) -> bytes:
         try:
             async with asyncio.timeout(self._timeout_s) as timeout:
                 with self._counted(timeout):
-                    return await self._chunks(receive, self._still_coming(timeout))
+                    return await self._chunks(receive, place, timeout)
         except TimeoutError:
             if self._closed:
                 raise ShuttingDown("the server is stopping") from None
             raise BodyTimeout(f"no more of the body came within {self._timeout_s:g} s") from None
 
-    def _still_coming(self, timeout: asyncio.Timeout) -> Callable[[], None]:
+    def _still_coming(self, silence: asyncio.Timeout) -> None:
         """The timeout is on silence: each chunk moves it."""
-        loop = asyncio.get_running_loop()
+        if not self._closed:
+            silence.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
 
-        def moved() -> None:
-            if not self._closed:
-                timeout.reschedule(loop.time() + self._timeout_s)
+    async def _next(self, receive: Receive, place: Place, silence: asyncio.Timeout) -> Message:
+        """The next part of the body. Where it is long in coming the place is given up meanwhile; waiting for one again
+        is not the caller's silence."""
+        try:
+            async with asyncio.timeout(STALLED_S):
+                return await receive()
+        except TimeoutError:
+            place.give_up()
+        message = await receive()
+        if not self._closed:
+            silence.reschedule(None)
+        await place.take()
+        return message
 
-        return moved
-
-    async def _chunks(self, receive: Receive, came: Callable[[], None]) -> bytes:
+    async def _chunks(self, receive: Receive, place: Place, silence: asyncio.Timeout) -> bytes:
         chunks: list[bytes] = []
         size = 0
         more = True
         while more:
-            message = await receive()
+            message = await self._next(receive, place, silence)
             if message["type"] == "http.disconnect":
                 raise Disconnected
-            came()
+            self._still_coming(silence)
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
             if size > self._limit:
@@ -119,12 +167,12 @@ class BodyReader:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @contextmanager
-    def _counted(self, timeout: asyncio.Timeout) -> Iterator[None]:
-        self._reading.add(timeout)
+    def _counted(self, silence: asyncio.Timeout) -> Iterator[None]:
+        self._reading.add(silence)
         try:
             yield
         finally:
-            self._reading.discard(timeout)
+            self._reading.discard(silence)
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"the body exceeds limits.max_body_bytes ({self._limit})")

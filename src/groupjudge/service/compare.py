@@ -9,7 +9,7 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from groupjudge.answers.compare import read_compare
+from groupjudge.answers.compare import CompareRequest, read_compare
 from groupjudge.errors import GroupJudgeError, InvalidRequest, JudgeFailed, ShuttingDown
 from groupjudge.model import AnswerTexts, Judgement, Topic
 from groupjudge.service import wire
@@ -44,10 +44,7 @@ class Compare:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await self._reader.read(Headers(scope=scope), receive)
-            self._metrics.read(len(body))
-            request = read_compare(body)
-            self._check_size(len(request.texts))
+            request = await self._request(Headers(scope=scope), receive)
             reply = await self._judged(Topic(request.conversation, request.principle), request.texts, receive)
         except Disconnected:
             return
@@ -57,6 +54,14 @@ class Compare:
             return
         self._metrics.replied("compare", "ok")
         await send_reply(send, reply)
+
+    async def _request(self, headers: Headers, receive: Receive) -> CompareRequest:
+        async with self._reader.place(headers) as place:
+            body = await self._reader.read(headers, receive, place)
+            self._metrics.read(len(body))
+            request = read_compare(body)
+        self._check_size(len(request.texts))
+        return request
 
     def _check_size(self, size: int) -> None:
         if size > self._max_size:

@@ -31,6 +31,7 @@ from groupjudge.model import (
     Ticket,
     Topic,
 )
+from groupjudge.scoring import NotFinite
 
 log = structlog.get_logger(__name__)
 
@@ -189,6 +190,9 @@ class Host:
         except JudgeFailed as failed:
             log.warning("judge_failed", **_names(start), why=failed.summary)
             return JudgeFailure(failed.reason[:MAX_REASON])
+        except NotFinite as error:
+            log.error("no_finite_reward", **_names(start))
+            return GroupFailure("internal", str(error)[:MAX_REASON])
         except Exception as error:
             log.error("judging_broke", **_names(start), error=type(error).__name__)
             return GroupFailure("internal", f"an internal error while judging ({type(error).__name__})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,6 +16,7 @@ import uvloop
 from groupjudge.answers.spool import Spool
 from groupjudge.core.book import Book, Limits
 from groupjudge.errors import ConfigurationError
+from groupjudge.service.analyst import Analyst
 from groupjudge.service.app import Parts, build_app
 from groupjudge.service.bodies import BodyReader
 from groupjudge.service.compare import Compare
@@ -43,6 +45,7 @@ def serve(settings: Settings, *, on_listening: Callable[[str], None]) -> None:
     Raises ConfigurationError where the configuration cannot be served (a port in use, a judge that cannot be built).
     """
     configure_logs()
+    raise_descriptor_limit()
     uvloop.run(_serve(settings, on_listening))
 
 
@@ -73,6 +76,13 @@ async def running(settings: Settings) -> AsyncIterator[str]:
             await parts.close()
             server.should_exit = True
             await serving
+
+
+def raise_descriptor_limit() -> None:
+    """Every waiting caller holds a connection, and a file where its body is large: take what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -134,11 +144,13 @@ class _Server(uvicorn.Server):
 async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     """Everything behind the routes, built from the settings; the judge is closed at the end."""
     metrics = Metrics()
+    limits = settings.limits
+    analyst = _analyst(settings, Spool(limits.spool_threshold_bytes))
     judge = open_judge(settings, metrics)
     try:
         panel = open_panel(settings, judge, metrics)
         host = Host(Book(_limits(settings)), panel.judge, metrics)
-        reader = BodyReader(settings.limits.max_body_bytes, settings.server.body_timeout_s)
+        reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
         metrics.watch(host, reader)
         yield Parts(
             settings,
@@ -146,12 +158,18 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
             reader,
             Readiness(judge.reachable),
             metrics,
-            Verify(settings, host, reader, Spool(settings.limits.spool_threshold_bytes), metrics),
+            Verify(host, reader, analyst, metrics),
             Compare(settings, panel.judge, reader, metrics),
             Sessions(settings.session.secret),
         )
     finally:
+        analyst.close()
         await judge.close()
+
+
+def _analyst(settings: Settings, spool: Spool) -> Analyst:
+    size, limits = settings.group.size, settings.limits
+    return Analyst(spool, default_size=size, max_size=limits.max_group_size, large=limits.spool_threshold_bytes)
 
 
 def _limits(settings: Settings) -> Limits:

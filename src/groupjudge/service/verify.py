@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from groupjudge.answers.echo import Piece, failure_reply, reward_reply
 from groupjudge.answers.outline import Span
-from groupjudge.answers.spool import Kept, Spool, length_of
-from groupjudge.answers.verify import VerifyRequest, read_verify
+from groupjudge.answers.spool import length_of
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import GroupFailure, JudgeFailure, Outcome
 from groupjudge.service import wire
+from groupjudge.service.analyst import Analyst, Caller
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.host import Host, Waiting
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.prefer import wants_minimal
 from groupjudge.service.reply import send_pieces, send_reply
-from groupjudge.settings import Settings
 
 _APPLIED = ((b"preference-applied", b"return=minimal"),)
 
@@ -31,27 +29,14 @@ async def wait_until_gone(receive: Receive) -> None:
         pass
 
 
-class Caller(NamedTuple):
-    """A request on its way through `/verify`. `kept` is its body, None where the caller wants no echo."""
-
-    request: VerifyRequest
-    kept: Kept | None
-
-    def close(self) -> None:
-        if self.kept is not None:
-            self.kept.close()
-
-
 class Verify:
     """The ASGI endpoint."""
 
-    def __init__(self, settings: Settings, host: Host, reader: BodyReader, spool: Spool, metrics: Metrics) -> None:
+    def __init__(self, host: Host, reader: BodyReader, analyst: Analyst, metrics: Metrics) -> None:
         self._host = host
         self._reader = reader
-        self._spool = spool
+        self._analyst = analyst
         self._metrics = metrics
-        self._default_size = settings.group.size
-        self._max_size = settings.limits.max_group_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -68,10 +53,10 @@ class Verify:
 
     async def _caller(self, headers: Headers, receive: Receive) -> Caller:
         """Read the request; what waits for the outcome is then on disk, or small."""
-        body = await self._reader.read(headers, receive)
-        self._metrics.read(len(body))
-        request = read_verify(body, default_size=self._default_size, max_size=self._max_size)
-        return Caller(request, None if wants_minimal(headers) else self._spool.keep(body))
+        async with self._reader.place(headers) as place:
+            body = await self._reader.read(headers, receive, place)
+            self._metrics.read(len(body))
+            return await self._analyst.caller(body, echo=not wants_minimal(headers))
 
     async def _serve(self, caller: Caller, receive: Receive, send: Send) -> None:
         try:
