@@ -1,0 +1,99 @@
+"""One line of a checkpoint: a session, its episode, and what it needs restored (C14)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from groupjudge.errors import GroupJudgeError
+
+_ROLLOUT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ATTEMPT_ENDING = re.compile(r"-a[1-9][0-9]*\Z")
+MAX_ROLLOUT_ID = 512
+_MAX_ATTEMPT = 2**63
+
+
+class InvalidCheckpoint(GroupJudgeError):
+    """A checkpoint that cannot be restored; the text names the file and what is wrong with it."""
+
+    code = "invalid_checkpoint_state"
+
+
+class Episode(NamedTuple):
+    """One attempt at one rollout (C1)."""
+
+    rollout_id: str
+    attempt: int = 0
+
+    @property
+    def key(self) -> str:
+        """How the episode is named in paths and replies."""
+        return self.rollout_id if self.attempt == 0 else f"{self.rollout_id}-a{self.attempt}"
+
+
+def is_rollout_id(value: object) -> bool:
+    """Whether a value may name a rollout."""
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_ROLLOUT_ID
+        and _ROLLOUT_ID.fullmatch(value) is not None
+        and _ATTEMPT_ENDING.search(value) is None
+    )
+
+
+def episode_of_key(key: str) -> Episode | None:
+    """The episode that a key names; None where it names none."""
+    ending = _ATTEMPT_ENDING.search(key)
+    rollout_id = key[: ending.start()] if ending else key
+    attempt = int(key[ending.start() + 2 : ending.start() + 22]) if ending else 0
+    if not is_rollout_id(rollout_id) or attempt >= _MAX_ATTEMPT:
+        return None
+    return Episode(rollout_id, attempt)
+
+
+def episode_of(value: object) -> Episode | None:
+    """The episode that a JSON value `{rollout_id, attempt?}` names; None where it names none."""
+    if not isinstance(value, dict) or not set(value) <= {"rollout_id", "attempt"}:
+        return None
+    attempt = value.get("attempt", 0)
+    if not is_rollout_id(value.get("rollout_id")) or type(attempt) is not int or not 0 <= attempt < _MAX_ATTEMPT:
+        return None
+    return Episode(value["rollout_id"], attempt)
+
+
+class SessionRecord(NamedTuple):
+    """An exported session: its id, its episode, and its state (C16; `{}` where it needs nothing)."""
+
+    session_id: str
+    episode: Episode
+    state: Mapping[str, Any]
+
+
+def to_line(record: SessionRecord) -> bytes:
+    """The record as one JSON line, its line break included."""
+    episode = {"rollout_id": record.episode.rollout_id, "attempt": record.episode.attempt}
+    row = {"session_id": record.session_id, "episode_id": episode, "state": record.state, "owner": None}
+    return msgspec.json.encode(row) + b"\n"
+
+
+def from_line(line: bytes, where: str) -> SessionRecord:
+    """Read a line back. Raises InvalidCheckpoint, beginning with `where`."""
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidCheckpoint(f"{where}: not JSON ({str(error)[:100]})") from None
+    if not isinstance(row, dict) or set(row) != {"session_id", "episode_id", "state", "owner"}:
+        raise InvalidCheckpoint(f"{where}: a record has session_id, episode_id, state and owner, and nothing else")
+    session_id, state, episode = row["session_id"], row["state"], episode_of(row["episode_id"])
+    if not isinstance(session_id, str) or not 1 <= len(session_id) <= 256:
+        raise InvalidCheckpoint(f"{where}: session_id is no text of 1 to 256 characters")
+    if episode is None:
+        raise InvalidCheckpoint(f"{where}: episode_id names no episode")
+    if not isinstance(state, dict):
+        raise InvalidCheckpoint(f"{where}: state is no object")
+    if row["owner"] is not None:
+        raise InvalidCheckpoint(f"{where}: owner is not null")
+    return SessionRecord(session_id, episode, state)
