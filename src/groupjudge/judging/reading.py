@@ -81,7 +81,10 @@ def _whole(text: str) -> Found | None:
     """The text as one JSON object or list, where that is what it is."""
     if not text.startswith(("{", "[")):
         return None
-    found = LenientReader(text).read(0)
+    try:
+        found = LenientReader(text).read(0)
+    except Tangled:
+        return None
     return found if isinstance(found, Found) and found.strict and found.end == len(text) else None
 
 
