@@ -1,6 +1,7 @@
 """What time does: deadlines (L15, L16), and how every input catches up with it."""
 
 from collections.abc import Callable
+from math import nan
 
 import pytest
 
@@ -201,6 +202,15 @@ def test_a_verdict_from_the_past_counts_as_of_now() -> None:
     assert play.judged(late, 1.0, 2.0) == []
     play.judged(good, 1.0, 2.0)
     assert [(view.key, view.finished) for view in play.book.groups()] == [("late", 10.0), ("good", 10.0)]
+
+
+def test_a_time_that_is_no_number_counts_as_no_time_at_all() -> None:
+    """A defect of the host's clock must not let every deadline pass at once."""
+    play = Play(now=1.0, collection_timeout_s=10.0)
+    play.arrive(0)
+    assert play.advance(nan) == []
+    assert play.book.next_deadline() == 11.0
+    assert kinds(play.advance(11.0)) == ["Settle", "Release"]
 
 
 def test_the_clock_may_start_anywhere() -> None:

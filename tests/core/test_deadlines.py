@@ -1,5 +1,7 @@
 """The heap of deadlines by itself."""
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +70,29 @@ def test_removed_deadlines_do_not_pile_up() -> None:
         deadlines.set(Run(0), 1e6)
     assert len(deadlines._heap) <= 100
     assert drained(deadlines, 1e6) == [(1e6, 0)]
+
+
+def test_deadlines_that_are_cancelled_all_at_once_are_forgotten_at_once() -> None:
+    """Ten thousand groups are judged, then nothing comes for hours: the heap does not wait for the next one."""
+    deadlines = Deadlines()
+    for run in range(10_000):
+        deadlines.set(Run(run), 1.0)
+    for run in range(10_000):
+        deadlines.cancel(Run(run))
+    assert len(deadlines._heap) <= 64
+
+
+def test_what_is_left_after_a_great_many_were_cancelled_still_comes_in_order() -> None:
+    """The heap is rebuilt now and then; it is a heap afterwards."""
+    deadlines, random = Deadlines(), Random(1)
+    times = {run: random.random() for run in range(1000)}
+    for run, when in times.items():
+        deadlines.set(Run(run), when)
+    for run in random.sample(range(1000), 700):
+        deadlines.cancel(Run(run))
+        del times[run]
+    expected = sorted((when, run) for run, when in times.items())
+    assert drained(deadlines, 1.0) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 5))), max_size=30))
