@@ -67,6 +67,14 @@ def test_a_group_of_indexes_takes_no_member_id() -> None:
         seated(arrival(0, size=3)).find(member("zoe"), is_open=True)
 
 
+def test_a_member_id_counts_where_an_index_came_with_it() -> None:
+    """A3: it stands in place of the index, so a group of indexes takes it as little as any other."""
+    both = member("zoe", answer="answer of 0")._replace(slot=0)
+    with pytest.raises(GroupClosed, match="by index"):
+        seated(arrival(0, size=3)).find(both, is_open=True)
+    assert seated(member("abe")).find(both, is_open=True) == 1
+
+
 def test_a_group_of_member_ids_takes_no_index() -> None:
     """A3: never both, not even the very same answer's index."""
     with pytest.raises(GroupClosed, match="by member id"):
