@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -41,7 +42,7 @@ TRIED_AGAIN = {
     "invalid UTF-8": http(200, b'{"choices": "\xff\xfe"}'),
     "deeply nested": http(200, b"[" * 100_000),
     "huge integer": http(200, b'{"n": ' + b"9" * 5000 + b"}"),
-    "larger than any reply": http(200, b" " * ((8 << 20) + 1)),
+    "larger than any reply": http(200, verdict().raw.split(b"\r\n\r\n", 1)[1] + b" " * (8 << 20)),
     "unreadable": chat("I like both."),
     "out of range": chat('{"score_1": 9, "score_2": 2, "ranking": 1}'),
     "thoughts only": chat('<think>{"score_1": 4, "score_2": 2, "ranking": 1}'),
@@ -308,7 +309,7 @@ async def test_the_key_is_not_quoted_from_a_redirect_an_unreadable_reply_or_othe
 
 async def test_a_user_in_the_address_is_sent_as_basic_and_never_shown() -> None:
     """J12."""
-    async with StubJudge(otherwise=http(401, "no: anna:hunter22")) as stub:
+    async with StubJudge(otherwise=http(401, "no: anna:hunter22 or hunter22")) as stub:
         with_user = stub.base_url.replace("http://", "http://anna:hunter22@")
         async with Judged(with_user) as judge:
             with pytest.raises(JudgeFailed) as failed:
@@ -404,6 +405,41 @@ async def test_closing_leaves_no_connection_and_may_come_twice_or_before_any_cal
         await judge.close()
         await judge.close()
         await stub.until(lambda: not stub.open_connections)
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_the_schema_goes_out_where_structured_output_is_on(on: bool) -> None:
+    """J8."""
+    async with StubJudge() as stub, judge_of(stub, format="template", structured_output=on) as judge:
+        assert await judge.ask() == (4, 2, 2)
+    body = stub.received[0].json
+    assert ("response_format" in body) == on
+    assert "Paris." in body["messages"][0]["content"]
+
+
+async def test_the_responses_api_is_asked_and_read() -> None:
+    """J6: its reasoning is not."""
+    reply = judges.responses(judges.verdict_text(5, 1, 1))
+    async with StubJudge(reply) as stub, judge_of(stub, format="responses") as judge:
+        assert await judge.ask() == (5, 1, 1)
+    assert stub.received[0].target == "/v1/responses"
+    assert stub.received[0].json["metadata"] == {"response_1": "Paris.", "response_2": "Lyon."}
+
+
+async def test_an_empty_answer_goes_out_as_configured() -> None:
+    """J21."""
+    async with StubJudge() as stub, judge_of(stub, empty_answer_text="[nothing]") as judge:
+        await judge.ask(texts=answers("None", "b"))
+    assert stub.received[0].json["messages"][-2]["content"] == "[nothing]"
+
+
+def test_a_template_that_would_lose_the_principle_is_refused_at_start(tmp_path: Path) -> None:
+    """J10."""
+    path = tmp_path / "template.txt"
+    path.write_text("${conversation} ${answer_1} ${answer_2}")
+    Judged("http://h/v1", format="template", template=str(path))
+    with pytest.raises(ConfigurationError, match="principle"):
+        Judged("http://h/v1", format="template", template=str(path), use_principle=True)
 
 
 async def test_a_call_without_events_or_injected_parts_works() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
@@ -68,6 +69,15 @@ def test_a_pause_is_never_longer_than_ten_seconds_nor_shorter_than_three_quarter
 def test_retry_after_is_seconds_or_a_date_within_a_minute(header: str | None, seconds: float | None) -> None:
     """J12: nonsense counts as missing."""
     assert retry_after_s(header, NOW) == seconds
+
+
+def test_a_date_without_a_zone_is_in_gmt_wherever_the_server_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J12: HTTP dates are."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert retry_after_s("Sat, 01 Mar 2025 12:00:20", NOW) == 20.0
+    time.tzset()
 
 
 @given(st.text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,22 @@ async def test_a_whole_pool_of_closed_connections_costs_no_try() -> None:
     assert judge.clock.pauses == []
 
 
+async def test_a_lost_request_does_not_try_its_luck_with_another_idle_connection() -> None:
+    """J22: of three in the pool all were closed; the request goes out on a new one."""
+    texts = answers("a", "b", "c")
+    script = once_per_connection(judges.DISCONNECT)
+    async with StubJudge(by=script) as stub, judge_of(stub, retries=0) as judge:
+        prepared = judge.prepare(TOPIC, texts)
+        stub.hold()
+        calls = [asyncio.create_task(judge.compare(prepared, Pair(n, 0, 0))) for n in range(3)]
+        await stub.until(lambda: stub.in_flight == 3)
+        stub.let_go()
+        await asyncio.gather(*calls)
+        assert await judge.ask() == (4, 2, 2)
+    assert len(stub.received) == 3 + 2
+    assert stub.received[-1].connection == 3
+
+
 async def test_a_request_is_sent_at_most_twice_in_one_try() -> None:
     """J22: a judge that dies over every request is not asked for ever."""
     first = [verdict()]
@@ -89,9 +106,11 @@ async def test_a_new_connection_that_is_lost_is_a_failed_try(lost: Reply) -> Non
     assert len(judge.clock.pauses) == 1
 
 
-async def test_a_reply_that_is_cut_on_a_used_connection_is_a_failed_try() -> None:
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_reply_that_is_cut_on_a_used_connection_is_a_failed_try(how: judges.Then) -> None:
     """J12: some of the reply came, so the connection was not closed while idle."""
-    async with StubJudge(verdict(), cut(verdict())) as stub, judge_of(stub, retries=1) as judge:
+    half = replace(cut(verdict()), then=how)
+    async with StubJudge(verdict(), half) as stub, judge_of(stub, retries=1) as judge:
         await judge.ask()
         assert await judge.ask() == (4, 2, 2)
     assert [result for result, _ in judge.counted.tries] == ["ok", "transport", "ok"]

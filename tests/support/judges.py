@@ -152,7 +152,8 @@ class StubJudge:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds; it is asked again whenever a connection or a request comes or goes."""
         async with self._changed:
-            await asyncio.wait_for(self._changed.wait_for(condition), 20)
+            # Shorter than the time after which a client lets an idle connection go of its own.
+            await asyncio.wait_for(self._changed.wait_for(condition), 12)
 
     async def close_idle(self) -> None:
         """Close every open connection, and wait until they are closed on this side."""

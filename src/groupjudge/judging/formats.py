@@ -75,7 +75,6 @@ def responses_format(model: str | None, params: Mapping[str, Any]) -> RequestFor
     renamed = dict(params)
     if "max_tokens" in renamed:
         renamed.setdefault("max_output_tokens", renamed.pop("max_tokens"))
-        renamed.pop("max_tokens", None)
     renamed.pop("metadata", None)
     head = _open_object({**renamed, **_model(model), "stream": False}) + b',"input":['
 

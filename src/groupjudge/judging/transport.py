@@ -232,7 +232,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > MAX_REPLY_BYTES:
-            response.close()
             raise aiohttp.ClientPayloadError(f"the reply is larger than {MAX_REPLY_BYTES} bytes")
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
