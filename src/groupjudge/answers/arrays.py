@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from msgspec.msgpack import Ext
 
-from groupjudge.answers.jsontext import Malformed, WideInt, parse
+from groupjudge.answers.jsontext import Malformed, WideInt, check_depth, parse
 from groupjudge.answers.outline import Span
 
 INTEGERS = 1
@@ -30,7 +30,6 @@ FLOATS = 2
 
 _CHUNK = 1 << 18
 _SPACE = b" \t\n\r"
-_NOT_BRACKETS = b"0123456789-," + _SPACE
 _DIGITS = b"0123456789+-" + _SPACE
 # What a constant is replaced by while floats are read. Spaces keep it from joining what stands next to it.
 _STAND_IN = b" 0.0 "
@@ -78,8 +77,8 @@ def _integers_of_text(body: bytes, span: Span, max_depth: int) -> Ext:
         _validate(view)
     except (msgspec.DecodeError, RecursionError):
         raise _Elsewhere from None
-    if body.find(b"[", span.start + 1, span.stop) >= 0 and not is_shallow(view, max_depth):
-        raise _Elsewhere
+    if body.find(b"[", span.start + 1, span.stop) >= 0:
+        check_depth(body, max_depth, *span)
     if body.find(b"-", *span) >= 0 and body.find(b"-0", *span) >= 0:
         return _integers(bytes(view).translate(None, _SPACE).replace(b"-0", b"0"))
     if not _finds(body, span, _SPACE):
@@ -98,17 +97,6 @@ def _stripped(view: memoryview, characters: bytes) -> Iterator[bytes]:
 
 def _integers(text: bytes | memoryview) -> Ext:
     return Ext(INTEGERS, hashlib.sha256(text).digest())
-
-
-def is_shallow(view: memoryview, max_depth: int) -> bool:
-    """Whether a valid array holds only arrays and integers, in at most `max_depth` levels: its brackets are peeled from
-    the inside. Neighbours are merged first, which changes no depth and leaves little to peel."""
-    left = b"".join(_stripped(view, _NOT_BRACKETS))
-    for _ in range(max_depth):
-        left = left.replace(b"[][][][][][][][]", b"[]").replace(b"[]", b"")
-        if not left:
-            return True
-    return False
 
 
 def _floats_of_text(body: bytes, span: Span, read: Callable[[memoryview], Any]) -> Ext:
@@ -198,6 +186,10 @@ def _floats(values: Any) -> Ext:
 
 
 # -- from values -------------------------------------------------------------------------------------------------------
+
+
+NEVER_DIGESTED = frozenset({dict, str, bool, type(None)})
+"""What an array that has a digest does not begin with."""
 
 
 def digest_list(value: list[object]) -> Ext | list[object]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupjudge.answers.arrays import is_shallow
 from groupjudge.answers.fields import Problems
 from groupjudge.answers.jsontext import MAX_DEPTH, check_depth, check_utf8, parse, skim
-from groupjudge.answers.outline import Outline, Span
+from groupjudge.answers.outline import Outline
 from groupjudge.answers.texts import answer_texts, conversation
 from groupjudge.answers.top import check_object
 from groupjudge.answers.verify import check_output, read_outlined
 from groupjudge.model import AnswerTexts, Conversation
-
-_DEEP = MAX_DEPTH // 2
-"""From here on the depth of an array is looked at together with what is around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ def read_compare(body: bytes) -> CompareRequest:
 def _read(outline: Outline) -> CompareRequest:
     check_utf8(outline.text)
     check_object(outline.text)
-    top = parse(outline.text, MAX_DEPTH - _DEEP if outline.cuts else MAX_DEPTH)
+    top = parse(outline.text)
     assert isinstance(top, dict)
     _check_cuts(outline)
     problems = Problems()
@@ -68,7 +64,6 @@ def _list_of_objects(top: dict[str, object], name: str, problems: Problems) -> l
 def _check_cuts(outline: Outline) -> None:
     """The long arrays matter to no text, but they must be JSON, and not too deep."""
     for cut in outline.cuts:
-        view = memoryview(outline.body)[slice(*cut)]
-        skim(view)
-        if outline.body.find(b"[", cut.start + 1, cut.stop) >= 0 and not is_shallow(view, _DEEP):
-            check_depth(outline.stretch(Span(0, len(outline.text)), keep=()), MAX_DEPTH)
+        skim(memoryview(outline.body)[slice(*cut)])
+    if any(outline.body.find(b"[", cut.start + 1, cut.stop) >= 0 for cut in outline.cuts):
+        check_depth(outline.body, MAX_DEPTH)

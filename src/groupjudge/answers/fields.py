@@ -6,7 +6,7 @@ Every reader takes the text of one value (empty: the field is missing) and repor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from groupjudge.answers.jsontext import parse
 from groupjudge.errors import FieldProblem, InvalidRequest
@@ -35,17 +35,11 @@ class Problems:
             raise InvalidRequest(self.found)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field as it was sent: its name, and the JSON text of its value, empty where it is missing or null."""
 
     name: str
     text: bytes
-
-
-def chosen(prefixed: Field, plain: Field) -> Field:
-    """Of a field and its twin, the one that counts: the prefixed one, where it is not null."""
-    return plain if not prefixed.text and plain.text else prefixed
 
 
 def integer(field: Field, low: int, high: int, problems: Problems) -> int | None:
@@ -85,8 +79,7 @@ def _has_lone_surrogate(value: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinates:
+class Coordinates(NamedTuple):
     """Where an answer belongs. Exactly one of `slot` and `member_id` is None, but for a group of one, whose slot is 0.
     Of the three identities (`group_id`, `task_index`, `prompt_id`) any may be None."""
 
@@ -99,8 +92,7 @@ class Coordinates:
     prompt_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinateFields:
+class CoordinateFields(NamedTuple):
     """The fields that coordinates are read from, each already chosen among its twins."""
 
     group_id: Field

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from groupjudge.answers.arrays import digest_list, digest_text
+from groupjudge.answers.arrays import NEVER_DIGESTED, digest_list, digest_text
 from groupjudge.answers.canonical import canonical
 from groupjudge.answers.jsontext import MAX_DEPTH, Malformed, parse
 from groupjudge.answers.outline import Outline, Span, cut_index, outline_of, uncut
@@ -47,11 +47,12 @@ def read_answer(outline: Outline, span: Span, max_depth: int) -> tuple[object, F
         if len(seen) < len(cuts):
             value = parse(outline.stretch(span, seen), max_depth)
     for holder, key, level in _arrays(value):
-        index = cut_index(holder[key]) if cuts else None
-        if index is None:
-            holder[key] = digest_list(holder[key])
-        else:
+        array = holder[key]
+        index = cut_index(array) if cuts else None
+        if index is not None:
             holder[key] = digest_text(outline.body, outline.cuts[index], max_depth - level)
+        elif not array or type(array[0]) not in NEVER_DIGESTED:
+            holder[key] = digest_list(array)
     return value, Fingerprint(hashlib.sha256(_ANSWER + canonical(value)).digest())
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from itertools import chain
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +24,10 @@ LONGEST_INT = 600
 """Integers of more digits stay text: turning digits into an int takes quadratic time, and Python limits it."""
 
 _CHUNK = 65_536
+_FEW = 128
+_OPENING = ord("[")
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _SPACE = re.compile(r"[ \t\n\r]*")
 # An unterminated string runs to the end, so that every byte is looked at once.
 _STRINGS_AND_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
@@ -80,8 +84,7 @@ def parse(text: bytes, max_depth: int = MAX_DEPTH) -> object:
         value: object = _parse_fast(text)
     except (msgspec.DecodeError, RecursionError):
         return parse_tolerant(text, max_depth)
-    if brackets(text) > max_depth and not is_within(value, max_depth):
-        check_depth(text, max_depth)
+    check_depth(text, max_depth)
     return value
 
 
@@ -148,41 +151,56 @@ def decode_utf8(text: bytes) -> str:
         raise Malformed("invalid UTF-8", error.start) from None
 
 
-def brackets(text: bytes) -> int:
-    """How many arrays and objects open in `text` at most: no value is nested deeper than that."""
-    return text.count(b"[") + text.count(b"{")
-
-
-def check_depth(text: bytes, max_depth: int) -> None:
-    """Raise Malformed where `text` is nested deeper than `max_depth`. Reads up to there, without recursion."""
-    if brackets(text) <= max_depth:
+def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = None) -> None:
+    """Raise Malformed where the JSON text from `start` to `stop` has more than `max_depth` levels.
+    Works without recursion; what comes behind a fault may be misread, what comes before it is not."""
+    stop = len(text) if stop is None else stop
+    if stop - start < _CHUNK and text.count(b"[", start, stop) + text.count(b"{", start, stop) <= max_depth:
+        return
+    if _is_within(_structure(text, start, stop), max_depth):
         return
     depth = 0
-    for token in _STRINGS_AND_BRACKETS.finditer(text):
+    for token in _STRINGS_AND_BRACKETS.finditer(text, start, stop):
         first = text[token.start()]
         if first in b"[{":
             depth += 1
             if depth > max_depth:
-                raise Malformed(f"nesting deeper than {MAX_DEPTH} levels", token.start())
+                raise Malformed(f"nesting deeper than {MAX_DEPTH} levels", token.start() - start)
         elif first in b"]}":
             depth -= 1
 
 
-def is_within(value: object, max_depth: int) -> bool:
-    """Whether a parsed value has at most `max_depth` levels of lists and dicts. Goes level by level."""
-    level = [value]
-    for _ in range(max_depth + 1):
-        lists = [each for each in level if type(each) is list]
-        dicts = [each for each in level if type(each) is dict]
-        if not lists and not dicts:
-            return True
-        kinds = set(map(type, chain(chain.from_iterable(lists), chain.from_iterable(map(dict.values, dicts)))))
-        if list not in kinds and dict not in kinds:
-            level = []
-            continue
-        children = chain(chain.from_iterable(lists), chain.from_iterable(map(dict.values, dicts)))
-        level = [each for each in children if type(each) is list or type(each) is dict]
-    return False
+def _structure(text: bytes, start: int, stop: int) -> bytes:
+    """The brackets of a JSON text outside its strings, square ones for both kinds. Every second part between quotes is
+    outside; escaped quotes are taken out first. A part at a time, since the parts can be many."""
+    if text.find(b"\\", start, stop) >= 0:
+        text = text[start:stop].replace(b"\\\\", b"").replace(b'\\"', b"")
+        start, stop = 0, len(text)
+    outside: list[bytes] = []
+    parity = 0
+    for position in range(start, stop, _CHUNK):
+        parts = text[position : min(position + _CHUNK, stop)].split(b'"')
+        outside.append(b"".join(parts[parity::2]).translate(_SQUARE, _NO_BRACKETS))
+        parity ^= (len(parts) - 1) & 1
+    return b"".join(outside)
+
+
+def _is_within(structure: bytes, max_depth: int) -> bool:
+    """Whether brackets nest at most `max_depth` deep. No place among a few is deeper than all that open before it; only
+    where that is too much they are looked at one by one."""
+    depth = 0
+    for start in range(0, len(structure), _FEW):
+        few = structure[start : start + _FEW]
+        opened = few.count(b"[")
+        if depth + opened > max_depth and depth + _rise(few) > max_depth:
+            return False
+        depth += 2 * opened - len(few)
+    return True
+
+
+def _rise(brackets: bytes) -> int:
+    """How many more brackets are open at the deepest place than at the start."""
+    return max(accumulate(1 if bracket == _OPENING else -1 for bracket in brackets), default=0)
 
 
 # -- members -----------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Outline:
 
     def in_body(self, position: int) -> int:
         """Where in the body a position of the outline lies; one within a mark counts as the cut array's start."""
-        index = bisect_right(self._marks, position, key=lambda mark: mark.start) - 1
+        index = bisect_right(self._marks, position, key=lambda mark: mark.start) - 1 if self._marks else -1
         if index < 0:
             return position + self._base
         if position < self._marks[index].stop:
@@ -73,6 +73,8 @@ class Outline:
 
     def cuts_within(self, span: Span) -> range:
         """The indexes of the cuts that lie in a span of the outline."""
+        if not self._marks:
+            return range(0)
         first = bisect_left(self._marks, span.start, key=lambda mark: mark.start)
         last = bisect_right(self._marks, span.stop, key=lambda mark: mark.stop)
         return range(first, max(first, last))
