@@ -394,6 +394,9 @@ def test_values_and_keys_in_errors_are_bounded_and_in_one_line(file: Path) -> No
     assert len(only(None, {}, "x" * 100_000 + "=1")) < 800
     file.write_text('"a\\nb": 1\n')
     assert "a?b: unknown key" in only(file)
+    file.write_text('judge: {params: {"a\\nb": .inf}}\n')
+    assert only(file).startswith("judge.params.a?b must be a finite number")
+    assert len(only(None, {}, "judge.params." + "x" * 100_000 + "=.inf")) == 600
 
 
 SECRETS = ["server.auth_token", "judge.api_key", "checkpoint.auth_token", "session.secret"]
