@@ -1,0 +1,114 @@
+"""Bodies that wait."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groupjudge.answers.outline import Span
+from groupjudge.answers.spool import CHUNK, Kept, Spool, length_of
+from groupjudge.errors import SpoolFull
+
+BODY = os.urandom(1_000_000)
+
+
+@pytest.fixture(params=[0, 10_000_000], ids=["disk", "memory"])
+def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
+    """One that keeps everything on disk, one that keeps everything in memory."""
+    return Spool(request.param, str(tmp_path))
+
+
+@pytest.fixture
+def kept(spool: Spool) -> Iterator[Kept]:
+    kept = spool.keep(BODY)
+    yield kept
+    kept.close()
+
+
+def test_a_body_comes_back_in_the_pieces_of_a_reply(kept: Kept) -> None:
+    """H2: new bytes and spans of the body, in their order, in parts that are not too large."""
+    pieces: list[bytes | Span] = [b"<", Span(5, 900_000), b"", Span(7, 7), Span(0, 3), b">", Span(999_999, 1_000_000)]
+    chunks = list(kept.chunks(pieces))
+    assert b"".join(chunks) == b"<" + BODY[5:900_000] + BODY[:3] + b">" + BODY[-1:]
+    assert max(map(len, chunks)) <= CHUNK == 256 * 1024
+    assert length_of(pieces) == sum(map(len, chunks))
+    assert kept.size == len(BODY)
+    assert b"".join(kept.chunks([Span(0, len(BODY))])) == BODY
+
+
+def test_what_is_held_is_counted(spool: Spool) -> None:
+    """P6: and let go of once."""
+    one, other = spool.keep(BODY), spool.keep(BODY[:100])
+    assert spool.bytes_in_memory + spool.bytes_on_disk == len(BODY) + 100
+    assert spool.descriptors == (2 if spool.bytes_on_disk else 0)
+    for kept in (one, one, other):
+        kept.close()
+    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.descriptors) == (0, 0, 0)
+
+
+def test_a_closed_body_is_gone(kept: Kept) -> None:
+    """L17: asking for it is an error, not an empty reply."""
+    kept.close()
+    with pytest.raises(ValueError, match="closed"):
+        kept.chunks([Span(0, 1)])
+
+
+def test_the_threshold_parts_memory_from_disk(tmp_path: Path) -> None:
+    """A body of just the threshold stays in memory."""
+    spool = Spool(10, str(tmp_path))
+    kept = spool.keep(b"x" * 10), spool.keep(b"x" * 11)
+    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.descriptors) == (10, 11, 1)
+    for each in kept:
+        each.close()
+
+
+def test_files_have_no_name(tmp_path: Path) -> None:
+    """So that nothing is left behind, however the process ends."""
+    kept = Spool(0, str(tmp_path)).keep(BODY)
+    assert list(tmp_path.iterdir()) == []
+    kept.close()
+
+
+def test_no_more_descriptors_is_a_clear_error(tmp_path: Path) -> None:
+    """H5: overloaded, not internal; what was kept before stays."""
+    spool = Spool(0, str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    kept = spool.keep(BODY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(SpoolFull, match="open files") as raised:
+            spool.keep(BODY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert raised.value.code == "overloaded"
+    assert spool.descriptors == 1
+    assert b"".join(kept.chunks([Span(0, 9)])) == BODY[:9]
+    kept.close()
+
+
+def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
+    """H5: a file of limited size fills up like a disk; its descriptor is let go of."""
+    spool = Spool(0, str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(SpoolFull, match="cannot keep this body") as raised:
+            spool.keep(BODY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert isinstance(raised.value.__cause__, OSError)
+    assert raised.value.__cause__.errno == errno.EFBIG
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert (spool.bytes_on_disk, spool.descriptors) == (0, 0)
+
+
+def test_a_missing_directory_is_a_clear_error(tmp_path: Path) -> None:
+    """H5."""
+    with pytest.raises(SpoolFull, match="No such file"):
+        Spool(0, str(tmp_path / "none")).keep(BODY)
