@@ -383,8 +383,41 @@ async def test_a_judge_that_is_not_there_fails_the_call_with_its_address() -> No
     async with StubJudge() as stub:
         pass
     async with judge_of(stub, retries=1) as judge:
-        with pytest.raises(JudgeFailed, match=rf"after 2 tries: cannot connect to .*:{stub.port}"):
+        with pytest.raises(
+            JudgeFailed, match=rf"after 2 tries: cannot connect to .*:{stub.port}/v1: .*Error: .*onnect"
+        ):
             await judge.ask()
+
+
+SECRETIVE = {
+    "status line": judges.Reply(f"HTTP/1.1 {KEY}\r\n\r\n".encode(), "close"),
+    "header": judges.Reply(f"HTTP/1.1 200 OK\r\nX\x01 {KEY}: 1\r\n\r\n".encode(), "close"),
+    "HTML": http(200, f"<html>{KEY}", content_type="text/html"),
+    "error object": http(200, json.dumps({"error": {"message": KEY}})),
+    "503": http(503, KEY),
+}
+
+
+@pytest.mark.parametrize("reply", SECRETIVE.values(), ids=SECRETIVE.keys())
+async def test_no_kind_of_failure_quotes_the_key_nor_the_judge_in_its_summary(reply: judges.Reply) -> None:
+    """J12, L26: malformed HTTP is quoted by the client library, so that too is scrubbed."""
+    async with StubJudge(reply) as stub, judge_of(stub, api_key=KEY, retries=0) as judge:
+        with pytest.raises(JudgeFailed) as failed:
+            await judge.ask()
+    assert "secret" not in failed.value.reason
+    assert "secret" not in failed.value.summary
+    assert "key" not in failed.value.summary
+    assert "html>" not in failed.value.summary
+
+
+async def test_a_judge_that_was_closed_before_any_call_opens_nothing() -> None:
+    """L19."""
+    async with StubJudge() as stub:
+        judge = judge_of(stub)
+        await judge.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await judge.ask()
+    assert stub.connections == 0
 
 
 async def test_a_closed_judge_refuses_calls() -> None:

@@ -21,6 +21,7 @@ TEMPLATE = load_template()
 TOPIC = Topic(CONVERSATION)
 SWAPPED = Pair(2, 0, 0)
 RANGES = ((1.0, 5.0), (1.0, 6.0))
+TEXTS = st.text(st.characters(exclude_categories=()))
 FORMATS: tuple[FormatName, ...] = ("template", "genrm", "responses")
 
 
@@ -138,7 +139,7 @@ def test_parameters_that_are_no_json_are_refused_at_start(bad: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@given(question=st.text(st.characters()), first=st.text(st.characters()), second=st.text(st.characters()))
+@given(question=TEXTS, first=TEXTS, second=TEXTS)
 def test_whatever_the_texts_hold_the_request_is_json_that_holds_them(
     name: FormatName, question: str, first: str, second: str
 ) -> None:

@@ -36,7 +36,7 @@ _HEADERS = {
     "Accept-Encoding": "identity",
 }
 
-# What aiohttp raises where a connection turns out to be closed.
+# What aiohttp raises where a connection is lost before the head of a reply came; later on it is a ClientPayloadError.
 _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError)
 
 
@@ -62,14 +62,12 @@ class DeadlineError(Exception):
 
 
 class _Progress:
-    """How far one request came: whether a socket was opened for it (else a pooled connection serves it), and whether
-    the head of a reply came."""
+    """Whether a socket was opened for one request; else a pooled connection serves it."""
 
-    __slots__ = ("answered", "connected_anew")
+    __slots__ = ("connected_anew",)
 
     def __init__(self) -> None:
         self.connected_anew = False
-        self.answered = False
 
 
 _progress: ContextVar[_Progress] = ContextVar("_progress", default=_Progress())  # noqa: B039 -- nobody reads the default
@@ -181,16 +179,15 @@ class Transport:
         progress = _Progress()
         _progress.set(progress)
         try:
-            return await self._exchange(self._session(), url, body, progress)
+            return await self._exchange(self._session(), url, body)
         except _LOST:
-            if progress.connected_anew or progress.answered:
+            if progress.connected_anew:
                 raise
-        return await self._exchange(self._session(pooled=False), url, body, progress)
+        return await self._exchange(self._session(pooled=False), url, body)
 
-    async def _exchange(self, session: aiohttp.ClientSession, url: URL, body: bytes, progress: _Progress) -> Response:
+    async def _exchange(self, session: aiohttp.ClientSession, url: URL, body: bytes) -> Response:
         data = body if len(body) <= _LARGE_BODY_BYTES else io.BytesIO(body)
         async with session.post(url, data=data, **self._how_to_ask) as response:
-            progress.answered = True
             headers = response.headers
             reply = await _read(response)
             return Response(response.status, reply, headers.get("Retry-After"), headers.get("Location"))
