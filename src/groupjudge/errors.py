@@ -18,6 +18,7 @@
     |   |-- SpoolFull                 no room to keep a body that waits
     |   |-- GroupFailed               the attempt failed as a group: no member has an outcome
     |   |-- ShuttingDown
+    |-- InvalidCheckpoint             whoever wrote or names the files
     |-- JudgeError                    the judge
         |-- JudgeFailed               a pair has no verdict and will get none
 
@@ -128,6 +129,12 @@ class GroupFailed(ServerError):
 
 class ShuttingDown(ServerError):
     code = "shutting_down"
+
+
+class InvalidCheckpoint(GroupJudgeError):
+    """A checkpoint that cannot be restored; the text names the file or the group, and what is wrong with it."""
+
+    code = "invalid_checkpoint_state"
 
 
 class JudgeError(GroupJudgeError):

@@ -160,6 +160,10 @@ def frozen(value: Any) -> Any:
         return repr(value)
     if isinstance(value, dict):
         return [(frozen(key), frozen(item)) for key, item in value.items()]
+    if callable(value):
+        return getattr(value, "__name__", repr(value))
+    if isinstance(value, set | frozenset):
+        return sorted(value)
     if isinstance(value, list | tuple):
         return [type(value).__name__, *map(frozen, value)]
     names = value.__slots__ if hasattr(value, "__slots__") else vars(value)

@@ -26,8 +26,8 @@ def test_the_newest_attempt_is_the_higher_of_record_and_result() -> None:
     """L10: a record of a higher attempt than the result's hides the result (a restore can bring that about)."""
     play = Play()
     play.finish(attempt=1)
-    ((key, record),) = list(play.book._records)
-    play.book._records.put(key, record._replace(attempt=2))
+    ((key, record),) = list(play.book._memory.records)
+    play.book._memory.records.put(key, record._replace(attempt=2))
     with pytest.raises(Superseded):
         play.arrive(0, attempt=1)
     with pytest.raises(ResultGone, match="attempt 2"):
@@ -38,8 +38,8 @@ def test_a_result_of_a_higher_attempt_than_the_record_counts_too() -> None:
     """L10: the higher of both, whichever it is."""
     play = Play()
     play.finish(attempt=2)
-    ((key, record),) = list(play.book._records)
-    play.book._records.put(key, record._replace(attempt=1))
+    ((key, record),) = list(play.book._memory.records)
+    play.book._memory.records.put(key, record._replace(attempt=1))
     with pytest.raises(Superseded):
         play.arrive(0, attempt=1)
     ticket = play.arrive(0, attempt=2)

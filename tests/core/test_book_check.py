@@ -114,19 +114,19 @@ def stop_with_active_groups(book: Book) -> None:
 
 def retain_too_much(book: Book) -> None:
     for key in map(GroupId, ("one more", "another")):
-        book._results.put(key, book._results.get(DONE)._replace(key=key))
+        book._memory.results.put(key, book._memory.results.get(DONE)._replace(key=key))
 
 
 def mix_up_the_order(book: Book) -> None:
-    book._records.put(GroupId("late"), record(since=0.5))
+    book._memory.records.put(GroupId("late"), record(since=0.5))
 
 
 def keep_an_active_groups_record(book: Book) -> None:
-    book._records.put(COLLECTING, record())
+    book._memory.records.put(COLLECTING, record())
 
 
 def keep_an_active_groups_result(book: Book) -> None:
-    book._results.put(COLLECTING, book._results.get(DONE)._replace(key=COLLECTING))
+    book._memory.results.put(COLLECTING, book._memory.results.get(DONE)._replace(key=COLLECTING))
 
 
 def keep_what_is_over_age(book: Book) -> None:
@@ -134,19 +134,19 @@ def keep_what_is_over_age(book: Book) -> None:
 
 
 def file_a_result_under_another_key(book: Book) -> None:
-    book._results.put(GroupId("x"), book._results.get(DONE))
+    book._memory.results.put(GroupId("x"), book._memory.results.get(DONE))
 
 
 def lose_an_outcome(book: Book) -> None:
-    book._results.put(DONE, book._results.get(DONE)._replace(outcomes=()))
+    book._memory.results.put(DONE, book._memory.results.get(DONE)._replace(outcomes=()))
 
 
 def change_a_records_question(book: Book) -> None:
-    book._records.put(DONE, record(question="other"))
+    book._memory.records.put(DONE, record(question="other"))
 
 
 def promise_too_long_a_quiet(book: Book) -> None:
-    book._results.quiet_until = 1e9
+    book._memory.results.quiet_until = 1e9
 
 
 def promise_too_long_a_quiet_between_deadlines(book: Book) -> None:

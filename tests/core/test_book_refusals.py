@@ -71,7 +71,7 @@ def gone(play: Play) -> None:
 def record_gone(play: Play) -> None:
     """Only g's result is left: the record was pushed out when another's was renewed behind it (L13)."""
     play.finish(attempt=1)
-    play.book._records.drop(next(key for key, _ in play.records()))
+    play.book._memory.records.drop(next(key for key, _ in play.records()))
 
 
 def closed(play: Play) -> None:

@@ -55,7 +55,7 @@ def test_a_result_holds_no_answer_no_question_and_no_caller() -> None:
     play.arrive(None, member="zoe", material="THE ANSWER")
     play.arrive(None, member="abe", material="THE ANSWER")
     play.judged(Run(1), 1.0, 2.0)
-    kept = repr(frozen(list(play.book._results)))
+    kept = repr(frozen(list(play.book._memory.results)))
     assert "zoe" in kept
     assert "THE ANSWER" not in kept
     assert "topic of" not in kept

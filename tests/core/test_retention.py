@@ -133,10 +133,10 @@ def crowd() -> tuple[Play, Looks]:
     play = Play(max_results=RETAINED, max_attempt_records=RETAINED, ttl_s=100.0, collection_timeout_s=1e6)
     looks = Looks()
     old, young = looks.entry(0.0), looks.entry(50.0)
-    for filled in (play.book._results, play.book._records):
+    for filled in (play.book._memory.results, play.book._memory.records):
         for number in range(100):
             filled.put(number, old)
-        filled._entries.update(dict.fromkeys(range(100, RETAINED), young))
+        filled._queue.update(dict.fromkeys(range(100, RETAINED), young))
     for number in range(ACTIVE):
         play.book.arrive(arrival(key=f"active {number}"), 50.0)
     play.now = 50.0
@@ -160,11 +160,11 @@ def test_eviction_looks_only_at_what_it_evicts(crowd: tuple[Play, Looks]) -> Non
         play.book.arrive(one, 99.5)
     (run,) = started(play.book.drain())
     play.book.judged(run, judgement(1.0, 2.0), 99.5)
-    assert len(play.book._results) == len(play.book._records) == RETAINED
+    assert len(play.book._memory.results) == len(play.book._memory.records) == RETAINED
     assert looks.count == 0
 
     play.book.advance(100.0)
-    assert len(play.book._results) == RETAINED - 99
+    assert len(play.book._memory.results) == RETAINED - 99
     assert looks.count <= 2 * (99 + 1)
 
 

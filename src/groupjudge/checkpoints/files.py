@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from groupjudge.checkpoints.records import InvalidCheckpoint, SessionRecord, from_line, to_line
-from groupjudge.errors import GroupJudgeError
+from groupjudge.checkpoints.records import SessionRecord, from_line, to_line
+from groupjudge.errors import GroupJudgeError, InvalidCheckpoint
 
 SCHEMA_VERSION = 1
 KIND = "resources"

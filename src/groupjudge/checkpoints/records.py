@@ -8,18 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from groupjudge.errors import GroupJudgeError
+from groupjudge.errors import InvalidCheckpoint
 
 _ROLLOUT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ATTEMPT_ENDING = re.compile(r"-a[1-9][0-9]*\Z")
 MAX_ROLLOUT_ID = 512
 _MAX_ATTEMPT = 2**63
-
-
-class InvalidCheckpoint(GroupJudgeError):
-    """A checkpoint that cannot be restored; the text names the file and what is wrong with it."""
-
-    code = "invalid_checkpoint_state"
 
 
 class Episode(NamedTuple):

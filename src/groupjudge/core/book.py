@@ -9,19 +9,31 @@ group is active it has no record in the store, since active groups' records neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
-from typing import cast
+from typing import NamedTuple, cast
 
+from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.deadlines import Deadlines
 from groupjudge.core.effects import Effect, Release, Settle, StopJudging
 from groupjudge.core.group import Group
+from groupjudge.core.invariants import check_book
+from groupjudge.core.memory import Exported, Memory, Restored, by_group
 from groupjudge.core.phases import Event, Phase
-from groupjudge.core.retention import Record, Records, Result, Results, Store
+from groupjudge.core.retention import Record, Result
 from groupjudge.core.views import GroupView, view_of_group, view_of_result
-from groupjudge.errors import GroupFailed, Overloaded, QuestionMismatch, Refusal, ResultGone, ShuttingDown, Superseded
+from groupjudge.errors import (
+    GroupFailed,
+    InvalidCheckpoint,
+    Overloaded,
+    QuestionMismatch,
+    Refusal,
+    ResultGone,
+    ShuttingDown,
+    Superseded,
+)
 from groupjudge.model import (
     Arrival,
     Attempt,
@@ -54,6 +66,14 @@ class Limits:
     default_score: float = 3.0
 
 
+class _Admitted(NamedTuple):
+    """An arrival's place; `backing` None: sessions do not remember it."""
+
+    ticket: Ticket
+    backing: Backing | None
+    slot: Slot
+
+
 class Book:
     """Every input takes `now` (seconds, monotonic; an earlier one than before counts as that one), applies what was due
     by then, and leaves effects for `drain()`. Raising changes nothing beyond what was due."""
@@ -70,14 +90,14 @@ class Book:
         self._waiting: dict[Ticket, Group] = {}
         self._by_run: dict[Run, Group] = {}
         self._deadlines = Deadlines()
-        self._results: Results = Store(limits.max_results, limits.ttl_s)
-        self._records: Records = Store(limits.max_attempt_records, limits.ttl_s)
+        self._memory = Memory(limits.max_results, limits.max_attempt_records, limits.ttl_s)
         self._effects: list[Effect] = []
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def arrive(self, arrival: Arrival, now: float) -> Ticket:
-        """Accept a member, attach a caller to one, or replay a known outcome (then `Settle` follows at once).
+    def arrive(self, arrival: Arrival, now: float, session: SessionId | None = None) -> Ticket:
+        """Accept a member, attach a caller to one, or replay a known outcome (then `Settle` follows at once). Where an
+        open `session` brings the member, that is remembered (C4).
 
         Raises ShuttingDown, QuestionMismatch, Superseded, ResultGone, Overloaded, GroupFailed, SizeMismatch,
         AnswerConflict, GroupClosed, in this order of checks (L7).
@@ -87,10 +107,35 @@ class Book:
             raise ShuttingDown("the server is stopping")
         group = self._active.get(arrival.key)
         if group is None:
-            return self._arrive_at_idle(arrival)
-        if _is_newer(arrival, group):
-            return self._first(arrival, group)
-        return self._join(group, arrival)
+            admitted = self._arrive_at_idle(arrival)
+        elif _is_newer(arrival, group):
+            admitted = self._first(arrival, group)
+        else:
+            admitted = self._join(group, arrival)
+        if session is not None:
+            self._memory.bind(session, admitted.backing, admitted.slot, self._now)
+        return admitted.ticket
+
+    def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None:
+        """A session has ended; `dropped`: it was retired, or deleted by a commit that left it out (C23)."""
+        self._catch_up(now)
+        self._memory.session_over(session, dropped=dropped, now=self._now)
+
+    def install(self, members: Sequence[Restored], now: float) -> None:
+        """Take up the members of a checkpoint (C21). Raises InvalidCheckpoint, and then has changed nothing."""
+        self._catch_up(now)
+        groups = by_group(members)
+        for (key, attempt), group in groups.items():
+            self._check_unknown(key, attempt, group[0].member.question)
+        for (key, attempt), group in groups.items():
+            if attempt > self._newest_attempt(key):
+                self._supersede(key, attempt, self._active.get(key))
+                self._memory.install(next(self._runs), group, self._now)
+        self._evict()
+
+    def exported(self, session: SessionId) -> Exported | None:
+        """What a checkpoint keeps of an open session (C16); None where there is nothing to keep."""
+        return self._memory.exported(session)
 
     def leave(self, ticket: Ticket) -> None:
         """The caller has gone (L8). Unknown or settled tickets are ignored."""
@@ -153,17 +198,17 @@ class Book:
 
     def next_deadline(self) -> float | None:
         """When `advance` is due next, be it a deadline or an expiry."""
-        due = (self._deadlines.next(), self._results.next_expiry(), self._records.next_expiry())
+        due = (self._deadlines.next(), self._memory.next_expiry())
         return min((when for when in due if when is not None), default=None)
 
     def groups(self) -> Iterator[GroupView]:
         """The active groups in the order they began, then the results in the order they finished."""
         yield from map(view_of_group, self._active.values())
-        yield from (view_of_result(result) for _, result in self._results)
+        yield from (view_of_result(result) for _, result in self._memory.results)
 
     def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
         """The group of that key and attempt, active or retained; None where there is none."""
-        group, result = self._active.get(key), self._results.get(key)
+        group, result = self._active.get(key), self._memory.results.get(key)
         if group is not None and group.attempt == attempt:
             return view_of_group(group)
         if result is not None and result.attempt == attempt:
@@ -176,48 +221,44 @@ class Book:
         for key, group in self._active.items():
             if isinstance(key, str):
                 yield key, group.attempt, group.question, None
-        for key, record in self._records:
+        for key, record in self._memory.records:
             yield key, record.attempt, record.question, record.since
 
     # -- an arrival ----------------------------------------------------------------------------------------------
 
-    def _arrive_at_idle(self, arrival: Arrival) -> Ticket:
+    def _arrive_at_idle(self, arrival: Arrival) -> _Admitted:
         """No group of the key is active: replay its result, or begin an attempt."""
-        result = self._results.get(arrival.key)
-        record = self._records.get(arrival.key) if isinstance(arrival.key, str) else None
-        newest: Result | Record | None = result
-        if record is not None and (result is None or record.attempt > result.attempt):
-            newest = record
+        result, newest = self._memory.known(arrival.key)
         if newest is None or _is_newer(arrival, newest):
             return self._first(arrival, None)
-        if result is None or newest is record:
+        if result is None or newest is not result:
             raise ResultGone(f"attempt {newest.attempt} finished and its result is no longer retained")
         return self._replay(result, arrival)
 
-    def _first(self, arrival: Arrival, older: Group | None) -> Ticket:
+    def _first(self, arrival: Arrival, older: Group | None) -> _Admitted:
         """The first answer of an attempt that is not known: alone (L9), or the beginning of a group."""
         if arrival.size == 1:
-            return self._answer_at_once(arrival, 0, Rewarded(self._limits.default_score))
+            return self._answer_at_once(arrival, None, 0, Rewarded(self._limits.default_score))
         most = self._limits.max_active_groups
         if older is None and most is not None and len(self._active) >= most:
             raise Overloaded(f"{most} groups are active, which is the limit")
-        self._supersede(arrival, older)
+        self._supersede(arrival.key, arrival.attempt, older)
         group = Group(next(self._runs), arrival, self._now)
         self._active[arrival.key] = group
         self._by_run[group.run] = group
         self._deadlines.set(group.run, self._now + self._limits.collection_timeout_s)
         return self._join(group, arrival)
 
-    def _supersede(self, arrival: Arrival, older: Group | None) -> None:
+    def _supersede(self, key: GroupKey, attempt: Attempt, older: Group | None) -> None:
         """L11: retire what is known of the key, so that nothing of it can reach the newer attempt."""
         if older is not None:
-            reason = f"attempt {older.attempt} was superseded by attempt {arrival.attempt}"
+            reason = f"attempt {older.attempt} was superseded by attempt {attempt}"
             self._end(older, Event.SUPERSEDED, GroupFailure("superseded", reason))
-        self._results.drop(arrival.key)
-        if isinstance(arrival.key, str):
-            self._records.drop(arrival.key)
+            if older.backing is not None:
+                self._memory.backings.forget(older.backing)
+        self._memory.forget(key)
 
-    def _join(self, group: Group, arrival: Arrival) -> Ticket:
+    def _join(self, group: Group, arrival: Arrival) -> _Admitted:
         """Take an empty slot, or attach one more caller to the same answer's (L3)."""
         slot = group.seats.find(arrival, is_open=group.phase is Phase.COLLECTING)
         ticket = next(self._tickets)
@@ -227,9 +268,9 @@ class Book:
             self._effects.append(Release(arrival.material))
         elif group.accept(slot, arrival):
             self._start_judging(group)
-        return ticket
+        return _Admitted(ticket, group.backing, slot)
 
-    def _replay(self, result: Result, arrival: Arrival) -> Ticket:
+    def _replay(self, result: Result, arrival: Arrival) -> _Admitted:
         """L4: an exact retry gets what was given before."""
         if result.phase is Phase.GROUP_FAILED:
             raise _failed(result)
@@ -239,15 +280,26 @@ class Book:
             if isinstance(result.key, str):
                 raise
             raise _failed(result) from None
-        if isinstance(result.key, str):
-            self._records.put(result.key, Record(result.attempt, result.question, self._now))
-            self._evict()
-        return self._answer_at_once(arrival, slot, result.outcomes[slot])
+        self._memory.renew(result, slot, self._now)
+        self._evict()
+        return self._answer_at_once(arrival, result.backing, slot, result.outcomes[slot])
 
-    def _answer_at_once(self, arrival: Arrival, slot: Slot, outcome: Outcome) -> Ticket:
+    def _answer_at_once(self, arrival: Arrival, backing: Backing | None, slot: Slot, outcome: Outcome) -> _Admitted:
         ticket = next(self._tickets)
         self._effects += (Settle(ticket, slot, outcome), Release(arrival.material))
-        return ticket
+        return _Admitted(ticket, backing, slot)
+
+    def _check_unknown(self, key: GroupId, attempt: Attempt, question: Fingerprint) -> None:
+        """C19: a restore may not meet what this process knows of an id."""
+        _, newest = self._memory.known(key)
+        known = self._active.get(key) or newest
+        if known is not None and (known.question != question or known.attempt == attempt):
+            what = "with the same attempt" if known.question == question else "with another question"
+            raise InvalidCheckpoint(f"group {key[:128]!r} is known to this process already, {what}")
+
+    def _newest_attempt(self, key: GroupId) -> Attempt:
+        known = self._active.get(key) or self._memory.known(key)[1]
+        return -1 if known is None else known.attempt
 
     # -- a group's way -------------------------------------------------------------------------------------------
 
@@ -302,18 +354,15 @@ class Book:
         return outcomes
 
     def _retain(self, group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None = None) -> None:
-        """L17, L18; L20: a completed group without an id is forgotten at once."""
-        named = isinstance(group.key, str)
-        if named or group.phase is not Phase.COMPLETED:
-            self._results.put(group.key, _result_of(group, outcomes, judgement, self._now))
-        if isinstance(group.key, str):
-            self._records.put(group.key, Record(group.attempt, group.question, self._now))
+        self._memory.retain(_result_of(group, outcomes, judgement, self._now))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
     def _catch_up(self, now: float) -> None:
         """Apply what was due by `now`: deadlines in order of time, each at its own time, then evict."""
-        if now < self._deadlines.quiet_until and now < self._results.quiet_until and now < self._records.quiet_until:
+        memory = self._memory
+        quiet = now < memory.results.quiet_until and now < memory.records.quiet_until
+        if quiet and now < self._deadlines.quiet_until:
             if now > self._now:
                 self._now = now
             return
@@ -335,56 +384,11 @@ class Book:
             self._conclude(group, JudgeFailure(f"the judging deadline of {seconds:g} s passed"))
 
     def _evict(self) -> None:
-        self._results.evict(self._now)
-        self._records.evict(self._now)
-
-    # -- the invariants --------------------------------------------------------------------------------------------
+        self._memory.evict(self._now)
 
     def check(self) -> None:
-        """Raise AssertionError where an invariant does not hold. Looks at everything: for tests and after a restore."""
-        for key, group in self._active.items():
-            self._check_group(key, group)
-        self._check_indexes()
-        self._check_store(self._results, self._limits.max_results, lambda key: key not in self._active)
-        self._check_store(self._records, self._limits.max_attempt_records, lambda key: key not in self._active)
-        for key, result in self._results:
-            assert key == result.key, "a result is filed under another key"
-            assert len(result.outcomes) == result.seats.size, "a result has another number of outcomes than slots"
-            record = self._records.get(key) if isinstance(key, str) else None
-            assert record is None or record.question == result.question, "record and result name different questions"
-
-    def _check_group(self, key: GroupKey, group: Group) -> None:
-        assert key == group.key, "a group is filed under another key"
-        complete = group.seats.taken == group.seats.size
-        assert group.seats.taken == len(group.seats.present()) > 0, "a group's members are miscounted"
-        assert complete == (group.phase is not Phase.COLLECTING), "a group is judged exactly once it is complete"
-        assert self._by_run.get(group.run) is group, "the index by run differs from the active groups"
-        assert (group.run in self._held) == (group.phase is Phase.HELD), "held index and phase differ"
-        assert (group.run in self._deadlines) == (group.phase is not Phase.HELD), "a deadline is missing or left over"
-        assert group.phase is not Phase.HELD or self._holding, "a group is held while nothing holds"
-        for ticket, slot in group.callers.items():
-            assert self._waiting.get(ticket) is group, "a caller is not known as waiting"
-            assert group.seats.answers[slot] is not None, "a caller waits for an empty slot"
-
-    def _check_indexes(self) -> None:
-        active = len(self._active)
-        assert not (self._closed and active), "a group is active after the shutdown"
-        assert len(self._by_run) == active, "a finished group is left in the index by run"
-        assert len(self._waiting) == sum(len(g.callers) for g in self._active.values()), "a stray caller is waiting"
-        held = sum(group.phase is Phase.HELD for group in self._active.values())
-        assert len(self._held) == held, "a finished group is still held"
-        assert len(self._deadlines) == active - len(self._held), "a deadline of a finished group is left"
-        due = self._deadlines.next()
-        assert due is None or self._deadlines.quiet_until <= due, "the deadlines promise too long a quiet"
-
-    def _check_store(self, store: Results | Records, limit: int, is_idle: Callable[[GroupKey], bool]) -> None:
-        assert len(store) <= limit, "a store holds more than its limit"
-        dates = [entry.since for _, entry in store]
-        assert dates == sorted(dates), "a store is out of order"
-        assert all(is_idle(key) for key, _ in store), "an active group has a finished one's entry"
-        expiry = store.next_expiry()
-        assert expiry is None or expiry > self._now, "an entry of the age limit is retained"
-        assert expiry is None or store.quiet_until <= expiry, "a store promises too long a quiet"
+        """Raise AssertionError where an invariant does not hold (core/invariants.py)."""
+        check_book(self)
 
 
 def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
@@ -412,6 +416,7 @@ def _result_of(group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement
         group.seats,
         outcomes,
         judgement,
+        group.backing,
         group.started,
         group.complete_since,
         now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from groupjudge.core.backing import Backing
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging
 from groupjudge.core.phases import Event, Phase, after
 from groupjudge.core.seats import Seats
@@ -20,10 +21,11 @@ from groupjudge.model import (
 
 class Group:
     """An active group. `materials` are in slot order; `callers` maps each waiting ticket to its slot, in the order they
-    came; `verdict` is what came in while outcomes are held (C15)."""
+    came; `verdict` is what came in while outcomes are held (C15); `backing` is there where the group has an id."""
 
     __slots__ = (
         "attempt",
+        "backing",
         "callers",
         "complete_since",
         "key",
@@ -41,6 +43,7 @@ class Group:
         self.run = run
         self.key = first.key
         self.attempt = first.attempt
+        self.backing = Backing(first.key, run) if isinstance(first.key, str) else None
         self.question = first.question
         self.topic = first.topic
         self.seats = Seats(first.size, None if first.member_id is None else {})

@@ -41,6 +41,25 @@ class Seats:
         if arrival.member_id is not None and self.by_member is not None:
             self.by_member[arrival.member_id] = slot
 
+    def vacate(self, slot: Slot) -> None:
+        """Empty a taken slot of a finished group: nobody is to find it any more."""
+        self.answers[slot] = None
+        self.taken -= 1
+        member_id = self.member_id_of(slot)
+        if member_id is not None and self.by_member is not None:
+            del self.by_member[member_id]
+
+    def put_back(self, slot: Slot, answer: Fingerprint, member_id: str | None) -> None:
+        """Seat a member of a restored group; the same one may come again."""
+        self.taken += self.answers[slot] is None
+        self.answers[slot] = answer
+        if member_id is not None and self.by_member is not None:
+            self.by_member[member_id] = slot
+
+    def member_id_of(self, slot: Slot) -> str | None:
+        """The member id that the slot was given to, where the group takes its slots so."""
+        return next((name for name, taken in (self.by_member or {}).items() if taken == slot), None)
+
     def present(self) -> tuple[Slot, ...]:
         return tuple(slot for slot, answer in enumerate(self.answers) if answer is not None)
 
