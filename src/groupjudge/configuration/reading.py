@@ -26,13 +26,13 @@ class Unreadable(Exception):
 
 
 def text_of(file: Path) -> str:
-    """What stands in `file`, a byte order mark left out. Raises Unreadable."""
+    """What stands in `file`. Raises Unreadable."""
     try:
         with file.open("rb") as stream:
             data = stream.read(_FILE_BYTES + 1)
         if len(data) > _FILE_BYTES:
             raise Unreadable(f"is larger than {_FILE_BYTES >> 20} MiB: no configuration")
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -40,7 +40,7 @@ def text_of(file: Path) -> str:
 
 
 def _yaml() -> YAML:
-    # The pure reader: the C one knows only YAML 1.1.
+    # The pure reader: the C one, where it is installed, knows only YAML 1.1.
     yaml = YAML(typ="safe", pure=True)
     yaml.width = 2**16
     yaml.default_flow_style = False
