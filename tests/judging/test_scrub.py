@@ -87,6 +87,7 @@ def test_a_short_text_is_quoted_whole() -> None:
     assert Scrubber().excerpt("x" * 3000) == "x" * 1000
     assert Scrubber().excerpt("abc", 2) == "ab"
     assert Scrubber([""]).scrub("abc") == "abc"
+    assert Scrubber([KEY]).scrub("a\ud800b") == Scrubber().scrub("a\ud800b") == "a?b"
 
 
 def test_several_secrets_are_all_replaced_the_longest_first() -> None:

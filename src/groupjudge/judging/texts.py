@@ -34,6 +34,7 @@ def clean_message(message: Message) -> Message:
 
 
 def clean_conversation(conversation: Iterable[Message]) -> Conversation:
+    """Every message clean, in order."""
     return tuple(clean_message(message) for message in conversation)
 
 
