@@ -15,7 +15,7 @@ from groupjudge.answers.echo import Piece, failure_reply, masked, reward_reply
 from groupjudge.answers.verify import read_verify
 from groupjudge.model import Rewarded
 
-from .json_values import EVERY_PATH, Paths, answers, fixed, referee, spell
+from .json_values import EVERY_PATH, Paths, answers, fixed, referee, rngs, spell
 from .test_verify import ANSWER, BODY, encoded, with_fields, without
 
 FAILURE_FIELDS = {
@@ -203,7 +203,7 @@ def test_a_reason_is_bounded_and_fit_for_json(reason: str) -> None:
     assert reply["failure_reason"] == reply["_ng_failure_judge_error"] == reason[:2000]
 
 
-@given(answers, st.randoms(use_true_random=False), st.sampled_from(EVERY_PATH), st.booleans())
+@given(answers, rngs, st.sampled_from(EVERY_PATH), st.booleans())
 def test_any_body_comes_back_with_the_same_values(
     answer: Any, rng: random.Random, path: dict[str, Any], bom: bool
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from groupjudge.answers.fingerprint import SCHEME, answer_fingerprint, question_fingerprint
 from groupjudge.answers.jsontext import Malformed
 
-from .json_values import EVERY_PATH, Paths, answers, fixed, referee, spell, values
+from .json_values import EVERY_PATH, Paths, answers, fixed, referee, rngs, spell, values
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "fingerprints.json").read_text("utf-8"))
 
@@ -145,7 +145,7 @@ def test_the_place_of_an_array_matters(path: dict[str, Any]) -> None:
         assert len({fp(text) for text in texts}) == len(texts)
 
 
-@given(answers, st.randoms(use_true_random=False), st.sampled_from(EVERY_PATH), st.sampled_from(EVERY_PATH))
+@given(answers, rngs, st.sampled_from(EVERY_PATH), st.sampled_from(EVERY_PATH))
 def test_a_respelled_answer_keeps_its_fingerprint_on_every_path(
     answer: Any, rng: random.Random, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_respelled_answer_keeps_its_fingerprint_on_every_path(
         assert fp(spell(answer, rng)) == first
 
 
-@given(values, st.randoms(use_true_random=False), st.sampled_from(EVERY_PATH), st.sampled_from(EVERY_PATH))
+@given(values, rngs, st.sampled_from(EVERY_PATH), st.sampled_from(EVERY_PATH))
 def test_any_value_has_a_fingerprint(
     value: Any, rng: random.Random, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
@@ -167,7 +167,7 @@ def test_any_value_has_a_fingerprint(
         assert fp(spell(value, rng)) == first
 
 
-@given(answers, answers, st.randoms(use_true_random=False), st.sampled_from(EVERY_PATH))
+@given(answers, answers, rngs, st.sampled_from(EVERY_PATH))
 @example({"output": []}, {"output": []}, random.Random(1), EVERY_PATH[0])
 def test_fingerprints_are_equal_exactly_where_values_are(
     one: Any, other: Any, rng: random.Random, path: dict[str, Any]
@@ -178,7 +178,7 @@ def test_fingerprints_are_equal_exactly_where_values_are(
     assert equal == (referee(fixed(one)) == referee(fixed(other)))
 
 
-@given(answers, st.randoms(use_true_random=False), st.sampled_from(EVERY_PATH))
+@given(answers, rngs, st.sampled_from(EVERY_PATH))
 def test_a_small_change_changes_the_fingerprint(answer: Any, rng: random.Random, path: dict[str, Any]) -> None:
     """L21: one leaf changed, added or taken away, anywhere."""
     changed = _changed(answer, rng)

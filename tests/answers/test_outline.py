@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from groupjudge.answers.outline import Outline, Span, cut_index, find_cuts, outline_of, uncut
 
-from .json_values import Paths, answers, spell
+from .json_values import Paths, answers, rngs, spell
 
 LONG = "[" + "1," * 3000 + "2]"
 
@@ -60,7 +60,7 @@ def test_an_outline_without_cuts_is_the_body_itself() -> None:
     assert uncut(b"\xef\xbb\xbf" + body).text == body
 
 
-@given(answers, st.randoms(use_true_random=False), st.booleans())
+@given(answers, rngs, st.booleans())
 def test_places_in_an_outline_are_places_in_the_body(answer: Any, rng: random.Random, bom: bool) -> None:
     """H2: each character outside of the marks is the body's, and the cuts put back give the body."""
     body = (b"\xef\xbb\xbf" if bom else b"") + spell(answer, rng).encode()

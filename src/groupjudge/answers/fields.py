@@ -80,8 +80,8 @@ def _has_lone_surrogate(value: str) -> bool:
 
 
 class Coordinates(NamedTuple):
-    """Where an answer belongs. Exactly one of `slot` and `member_id` is None, but for a group of one, whose slot is 0.
-    Of the three identities (`group_id`, `task_index`, `prompt_id`) any may be None."""
+    """Where an answer belongs. `slot` is None where `member_id` stands in for it, but for a group of one, whose slot is
+    0. Of the three identities (`group_id`, `task_index`, `prompt_id`) any may be None."""
 
     group_id: str | None
     attempt: int
@@ -120,14 +120,9 @@ def read_coordinates(fields: CoordinateFields, default_size: int, max_size: int,
 
 
 def _slot(fields: CoordinateFields, size: int, problems: Problems) -> int | None:
-    """The slot; None where a member id stands in for it. A group of one needs neither (L9)."""
-    if fields.slot.text and fields.member_id.text:
-        problems.add(fields.slot.name, msg=f"and {fields.member_id.name}: send one of them", type="conflict")
-    slot = integer(fields.slot, 0, size - 1, problems)
-    if slot is not None or fields.slot.text:
-        return slot
-    if size == 1:
-        return 0
-    if not fields.member_id.text:
+    """The slot; None where a member id stands in for it (A3). A group of one needs neither (L9)."""
+    if fields.member_id.text:
+        return 0 if size == 1 else None
+    if not fields.slot.text and size > 1:
         problems.add(fields.slot.name, msg=f"is required: an integer from 0 to {size - 1}", type="missing")
-    return None
+    return integer(fields.slot, 0, size - 1, problems) or 0
