@@ -37,7 +37,7 @@ def check_media_type(headers: Headers) -> None:
     """H10a: JSON in any of its names, plain text or nothing said."""
     said = headers.get("content-type", "")
     kind = said.partition(";")[0].strip().lower()
-    if kind in ("", "application/json", "text/plain", "text/json") or kind.endswith("+json"):
+    if kind in ("", "application/json", "text/plain") or kind.endswith("+json"):
         return
     raise UnsupportedMediaType(f"a body of type {kind[:80]!r} is not read; send application/json")
 
