@@ -38,7 +38,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
 RETRY_AFTER_S = 5
 MAX_ERROR_BYTES = 4096
 _MAX_PROBLEMS = 16
-_MAX_TEXT = 1000
+_MAX_TEXT = 2000
+_MAX_TEXT_BYTES = 3600
 
 _HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
 _FRESH_ID = (
@@ -75,12 +76,15 @@ def json_reply(value: Any, status: int = 200, headers: tuple[tuple[bytes, bytes]
 def refusal(code: str, text: str, *, unnamed: bool = False) -> Reply:
     """The reply of a refusal: what is wrong, and what to do about it. `unnamed`: the request's group has no id."""
     remedy = _FRESH_ID if unnamed and code == "group_failed" else REMEDIES.get(code)
-    detail = _plain(text)[:_MAX_TEXT] + (f"; {remedy}" if remedy else "")
+    detail = _bounded(text) + (f"; {remedy}" if remedy else "")
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if code == "overloaded":
         headers = ((b"retry-after", str(RETRY_AFTER_S).encode()),)
     if code == "unauthorized":
         headers = ((b"www-authenticate", b"Bearer"),)
+    if code == "body_timeout":
+        # What still comes of the body would be taken for a request.
+        headers = ((b"connection", b"close"),)
     return json_reply({"detail": detail, "code": code}, STATUS[code], headers)
 
 
@@ -111,6 +115,14 @@ def _invalid(error: InvalidRequest) -> Reply:
 def _shown_problem(problem: FieldProblem) -> FieldProblem:
     loc = [_plain(step)[:100] if isinstance(step, str) else step for step in problem["loc"][:8]]
     return {"loc": loc, "msg": _plain(problem["msg"])[:200], "type": problem["type"][:60]}
+
+
+def _bounded(text: str) -> str:
+    """The beginning of a text, as much of it as a small reply can hold however it is spelled there."""
+    text = _plain(text)[:_MAX_TEXT]
+    while len(msgspec.json.encode(text)) > _MAX_TEXT_BYTES:
+        text = text[: len(text) * 3 // 4]
+    return text
 
 
 def _plain(text: str) -> str:
@@ -155,7 +167,7 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
         "phase": view.phase,
         "size": view.size,
         "members": list(view.present),
-        "missing": [slot for slot in range(view.size) if slot not in set(view.present)],
+        "missing": sorted(set(range(view.size)).difference(view.present)),
         "callers": view.callers,
         "age_s": round(now - view.started, 3),
         "judging_s": _between(view.complete_since, view.finished, now),
