@@ -28,8 +28,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from groupjudge.core.book import GroupView, Limits
+from groupjudge.core.book import Limits
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.views import GroupView
 from groupjudge.errors import (
     AnswerConflict,
     GroupClosed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from groupjudge.core.book import GroupView
 from groupjudge.core.effects import Effect
+from groupjudge.core.views import GroupView
 from groupjudge.model import (
     Arrival,
     Attempt,

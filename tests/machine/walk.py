@@ -100,6 +100,7 @@ class Walk:
         for _ in range(steps):
             self.random.choices(inputs, weights=[12, 24, 24, 20, 4, 10, 4])[0]()
             if self.random.random() * moves_per_close < 1:
+                self.pass_time()
                 self.both.close()
 
     def bring(self) -> None:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from groupjudge.core.book import Book, GroupView, Limits
+from groupjudge.core.book import Book, Limits
 from groupjudge.core.effects import Effect, Settle, StartJudging, StopJudging
+from groupjudge.core.views import GroupView
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import (
     Arrival,

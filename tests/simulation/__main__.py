@@ -1,11 +1,13 @@
-"""`python -m tests.simulation --seed N --events M [--processes P]`: as many worlds as so many events take."""
+"""`python -m tests.simulation [--seed N] [--events M] [--processes P]`: as many worlds as so many events take."""
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import time
+from collections.abc import Iterator
 
 from .checker import Violation
 from .run import Report, simulate
@@ -17,38 +19,38 @@ SEEDS_OF_A_JOB = 1_000
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--events", type=int, default=50_000_000)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    began = time.perf_counter()
+    began, total = time.perf_counter(), Report()
     try:
-        total = _run(options.seed, options.events, options.processes)
+        for report in _reports(_jobs(options.seed, options.events), options.processes):
+            total.add(report)
+            if sys.stderr.isatty():
+                print(f"\r{total.events:,} events, {total.worlds} worlds", end="", file=sys.stderr, flush=True)
     except Violation as violation:
         print(f"VIOLATION: {violation}", file=sys.stderr)
-        if options.processes == 1:
+        if options.events == 1:
             raise
         return 1
     seconds = time.perf_counter() - began
-    print(f"seed {options.seed}: {total.events:,} events in {total.worlds} worlds, {seconds:.1f} s, no violation")
+    print(f"\nseed {options.seed}: {total.events:,} events in {total.worlds} worlds, {seconds:.1f} s, no violation")
     print(f"trace {total.trace:x}; told {dict(total.told)}; refused {dict(total.refused)}")
     return 0
 
 
-def _run(seed: int, events: int, processes: int) -> Report:
+def _jobs(seed: int, events: int) -> list[tuple[int, int]]:
     """One job is one stretch of seeds, so that the number of processes changes nothing."""
-    jobs = [
-        (seed + n * SEEDS_OF_A_JOB, min(EVENTS_OF_A_JOB, events - at))
-        for n, at in enumerate(range(0, events, EVENTS_OF_A_JOB))
-    ]
-    total = Report()
-    if processes == 1:
-        for job in jobs:
-            total.add(simulate(*job))
-        return total
+    starts = enumerate(range(0, events, EVENTS_OF_A_JOB))
+    return [(seed + n * SEEDS_OF_A_JOB, min(EVENTS_OF_A_JOB, events - start)) for n, start in starts]
+
+
+def _reports(jobs: list[tuple[int, int]], processes: int) -> Iterator[Report]:
+    if min(processes, len(jobs)) == 1:
+        yield from map(_simulate, jobs)
+        return
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for report in pool.imap(_simulate, jobs):
-            total.add(report)
-    return total
+        yield from pool.imap(_simulate, jobs)
 
 
 def _simulate(job: tuple[int, int]) -> Report:
