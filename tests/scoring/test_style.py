@@ -60,7 +60,9 @@ def test_the_widest_emoji_range_counts_in_the_reference_formula_only(char: str) 
     assert elements(char, "strict") == 0
 
 
-@pytest.mark.parametrize("char", ["\U0001f600", "\U0001f5ff", "\U0001f680", "\U0001f1ff", "\u2702"])
+@pytest.mark.parametrize(
+    "char", "\U0001f600\U0001f64f\U0001f300\U0001f5ff\U0001f680\U0001f6ff\U0001f1e0\U0001f1ff\u2702\u27b0"
+)
 def test_other_emoji_count_in_both(char: str) -> None:
     """J17: and once, though two ranges hold some of them."""
     assert elements(char, "strict") == elements(char, "reference") == 1
@@ -125,9 +127,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("tail", ["x", "\nx", "**", "1", "```"])
-def test_megabytes_of_one_piece_are_read_to_the_end(piece: str, tail: str) -> None:
-    """J17. A pattern that backtracks would need hours for each of these."""
-    answer = "x" + piece * (500_000 // len(piece)) + tail
+def test_a_long_run_of_one_piece_are_read_to_the_end(piece: str, tail: str) -> None:
+    """J17. A pattern that backtracks would not end for some of these."""
+    answer = "x" + piece * (100_000 // len(piece)) + tail
     assert 0 <= style_density(answer, "reference") <= 1
 
 
