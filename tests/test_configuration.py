@@ -198,6 +198,7 @@ def test_an_empty_value_of_any_other_key_is_an_error(text: str) -> None:
         ("[a, 1]", ["a", 1]),
         ('{"a": {"b": [1]}}', {"a": {"b": [1]}}),
         ("{a: 0.5}", {"a": 0.5}),
+        (r'"\ud83d\ude00"', "\N{GRINNING FACE}"),  # a pair of escapes is one character in JSON, and two in YAML
         ("END OF TEXT", "END OF TEXT"),
     ],
 )
