@@ -102,6 +102,19 @@ def serve(config: Path | None, sets: tuple[str, ...]) -> None:
     run(settings, on_listening=lambda address: click.echo(f"groupjudge listens on {address}"))
 
 
+@cli.command()
+@configured
+@click.option("--input", "source", type=click.Path(path_type=Path), metavar="FILE", help="Your own tasks (JSON Lines).")
+def demo(config: Path | None, sets: tuple[str, ...], source: Path | None) -> None:
+    """Judge some groups with the embedded judge, over HTTP, on this machine."""
+    settings = settings_of(config, ("judge.format=local", *sets))
+    from rich.console import Console
+
+    from groupjudge.demo import TASKS, read_tasks, run
+
+    run(settings, TASKS if source is None else read_tasks(source), Console())
+
+
 @cli.command("config")
 @configured
 def show_config(config: Path | None, sets: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.deadlines import Deadlines
 from groupjudge.core.effects import Effect, Release, Settle, StopJudging
 from groupjudge.core.group import Group
-from groupjudge.core.invariants import check_book
+from groupjudge.core.invariants import Inside, check_book
 from groupjudge.core.memory import Exported, Memory, Restored, by_group
 from groupjudge.core.phases import Event, Phase
 from groupjudge.core.retention import Record, Result
@@ -388,7 +388,8 @@ class Book:
 
     def check(self) -> None:
         """Raise AssertionError where an invariant does not hold (core/invariants.py)."""
-        check_book(self)
+        indexes = (self._active, self._by_run, self._held, self._waiting)
+        check_book(Inside(*indexes, self._deadlines, self._memory, self._now, self._closed, self._holding))
 
 
 def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:

@@ -8,11 +8,13 @@ opens the spooled file: a thread would not help, since the readers hold the inte
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import NamedTuple
 
 from groupjudge.answers.spool import Kept, Spool
@@ -98,13 +100,22 @@ class Analyst:
 
     def _pool(self) -> ProcessPoolExecutor:
         if self._helper is None:
-            self._helper = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_signals)
+            self._helper = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin_helping)
         return self._helper
 
 
-def _ignore_signals() -> None:
-    """A Ctrl-C in the terminal reaches the helper too; the server decides when it ends."""
+def _begin_helping() -> None:
+    """A Ctrl-C in the terminal reaches the helper too; the server decides when it ends. Where the server is killed, the
+    helper would wait for work for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_the_server, daemon=True).start()
+
+
+def _end_with_the_server() -> None:
+    server = parent_process()
+    assert server is not None
+    server.join()
+    os._exit(1)
 
 
 def _read_file(read: partial[VerifyRequest], path: str) -> VerifyRequest | list[FieldProblem]:

@@ -18,13 +18,15 @@ from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupId
 from groupjudge.service import pages, wire
 from groupjudge.service.bodies import BodyReader, Disconnected
+from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
+from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.front import Front
 from groupjudge.service.host import Host
 from groupjudge.service.metrics import CONTENT_TYPE, Metrics
 from groupjudge.service.readiness import Readiness
-from groupjudge.service.sessions import Sessions
 from groupjudge.service.verify import Verify
+from groupjudge.service.visits import Door, Episodes
 from groupjudge.settings import Settings
 
 MAX_ROWS = 10_000
@@ -41,12 +43,18 @@ class Parts:
     metrics: Metrics
     verify: Verify
     compare: Compare
-    sessions: Sessions
+    episodes: Episodes
+    door: Door
+    participant: Participant | None
+    control: ControlRoutes | None
 
     async def close(self) -> None:
         """L19: no new work; every caller is answered, all judging cancelled."""
         self.reader.close()
         self.compare.close()
+        self.door.stop()
+        if self.participant is not None:
+            await self.participant.close()
         await self.host.close()
 
 
@@ -65,6 +73,7 @@ def build_app(parts: Parts) -> ASGIApp:
         Route("/v1/groups/{rest:path}", small.group),
         Route("/docs", small.docs),
         Route("/openapi.json", small.openapi),
+        *(() if parts.control is None else parts.control.routes()),
     ]
     handlers = {GroupJudgeError: _refused, HTTPException: _no_route, Disconnected: _gone, Exception: _broke}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
@@ -106,11 +115,13 @@ class _SmallRoutes:
 
     async def seed_session(self, request: Request) -> Response:
         await self._read_object(request)
-        return _response(wire.json_reply({}, headers=(self._parts.sessions.begin(),)))
+        headers = await self._parts.episodes.seed(request.scope, request.headers)
+        return _response(wire.json_reply({}, headers=headers))
 
     async def close_session(self, request: Request) -> Response:
         await self._read_object(request)
-        return _response(wire.json_reply({}, headers=(self._parts.sessions.end(),)))
+        headers = await self._parts.episodes.close(request.scope, request.headers)
+        return _response(wire.json_reply({}, headers=headers))
 
     async def _read_object(self, request: Request) -> None:
         reader = self._parts.reader

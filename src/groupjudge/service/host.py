@@ -13,8 +13,10 @@ from typing import ClassVar, Protocol, cast
 
 import structlog
 
+from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Book
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.errors import JudgeFailed
 from groupjudge.model import (
@@ -93,11 +95,11 @@ class Host:
         """Seconds of the clock that the core lives by."""
         return self._clock()
 
-    def arrive(self, arrival: Arrival) -> Waiting:
+    def arrive(self, arrival: Arrival, session: SessionId | None = None) -> Waiting:
         """Hand an answer to the core; raises what `Book.arrive` raises."""
         waiting: Waiting | None = None
         try:
-            ticket = self._book.arrive(arrival, self._clock())
+            ticket = self._book.arrive(arrival, self._clock(), session)
             self.texts_held += 1
             waiting = self._waiting[ticket] = Waiting(ticket, self._loop.create_future())
         finally:
@@ -121,6 +123,36 @@ class Host:
     def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
         """One group, where it is active or retained."""
         return self._book.group(key, attempt)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Outcomes of judging wait from now on (C15); what was due before that is not held."""
+        self._book.advance(self._clock())
+        self._book.hold()
+        self._carry_out()
+
+    def release(self) -> None:
+        """Tell what was held."""
+        self._book.release(self._clock())
+        self._carry_out()
+
+    def session_over(self, session: SessionId, *, dropped: bool) -> None:
+        """A session has ended (C23)."""
+        self._book.session_over(session, dropped=dropped, now=self._clock())
+        self._carry_out()
+
+    def exported(self, session: SessionId) -> Exported | None:
+        """What a checkpoint keeps of an open session (C16)."""
+        return self._book.exported(session)
+
+    def install(self, members: Sequence[Restored]) -> None:
+        """Take up the members of a checkpoint; raises InvalidCheckpoint, and then has changed nothing."""
+        try:
+            self._book.install(members, self._clock())
+            self._book.check()
+        finally:
+            self._carry_out()
 
     async def close(self) -> None:
         """L19: settle every caller, cancel all judging, and wait until nothing of it is left."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.judge import Judge, JudgeEvents
+from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.scoring import ScoringRules
@@ -16,9 +17,7 @@ def open_judge(settings: Settings, events: JudgeEvents) -> Judge[Any]:
     """The configured judge, not yet asked anything. Raises ConfigurationError where it cannot be built."""
     rules = _reading_rules(settings)
     if settings.judge.format == "local":
-        from groupjudge.judging.local import open_local_judge
-
-        return open_local_judge(settings.judge.model, rules, events=events)
+        return LocalJudge(_local_options(settings), rules, events=events)
     options = _options(settings.judge, settings.comparison.use_principle)
     return HttpJudge(options, rules, events=events)
 
@@ -34,6 +33,17 @@ def open_panel(settings: Settings, judge: Judge[Any], events: JudgeEvents) -> Pa
         scoring=ScoringRules(**settings.scoring.model_dump(exclude={"score_range", "ranking_range"})),
     )
     return Panel(judge, rules, events)
+
+
+def _local_options(settings: Settings) -> LocalJudgeOptions:
+    judge = settings.judge
+    return LocalJudgeOptions(
+        model=judge.model,
+        template=judge.template,
+        max_concurrency=judge.max_concurrency,
+        empty_answer_text=judge.empty_answer_text,
+        use_principle=settings.comparison.use_principle,
+    )
 
 
 def _options(judge: JudgeSettings, use_principle: bool) -> HttpJudgeOptions:

@@ -1,36 +1,201 @@
-"""Sessions: a random id in a signed cookie (H7)."""
+"""Sessions (H7, C2): a random id in a signed cookie, and, where checkpointing is on, the table of those that are open.
+
+A session without an episode is its cookie alone. One with an episode is in the table from its seeding to its end, and
+what it brought is remembered with its group (core/backing.py).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 
 from itsdangerous import BadSignature, Signer
 from starlette.datastructures import Headers
 
+from groupjudge.checkpoints.records import Episode
+from groupjudge.core.backing import SessionId
+from groupjudge.errors import ConfigurationError, StaleAttempt
+
 COOKIE = "groupjudge_session"
+_SECRET_FILE = "session.secret"
 
 
-class Sessions:
-    """Gives out session ids and reads them back from cookies; a cookie that somebody else signed is no session."""
+class Cookies:
+    """Session ids to cookies and back; a cookie that somebody else signed names no session."""
 
-    def __init__(self, secret: str | None) -> None:
-        self._signer = Signer(secret or secrets.token_hex(32), salt="groupjudge.session")
+    def __init__(self, secret: str) -> None:
+        self._signer = Signer(secret, salt="groupjudge.session", key_derivation="hmac", digest_method=hashlib.sha256)
 
-    def named_by(self, headers: Headers) -> str | None:
+    def named_by(self, headers: Headers) -> SessionId | None:
         """The id in the request's cookie, if it is one of ours."""
+        said = headers.get("cookie", "")
+        if COOKIE not in said:
+            return None
         try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-            return None if morsel is None else self._signer.unsign(morsel.value).decode()
+            morsel = SimpleCookie(said).get(COOKIE)
+            return None if morsel is None else SessionId(self._signer.unsign(morsel.value).decode())
         except (BadSignature, CookieError, UnicodeDecodeError):
             return None
 
-    def begin(self) -> tuple[bytes, bytes]:
-        """The header that gives its receiver a new session."""
-        value = self._signer.sign(secrets.token_urlsafe(18)).decode()
+    def give(self, session: SessionId) -> tuple[bytes, bytes]:
+        """The header that gives its receiver a session."""
+        value = self._signer.sign(session).decode()
         return (b"set-cookie", f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax".encode())
 
     @staticmethod
-    def end() -> tuple[bytes, bytes]:
+    def take_back() -> tuple[bytes, bytes]:
         """The header that takes the cookie back."""
         return (b"set-cookie", f"{COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0".encode())
+
+
+def new_session_id() -> SessionId:
+    """An id that nobody can guess."""
+    return SessionId(secrets.token_urlsafe(24))
+
+
+def signing_secret(secret: str | None, state_dir: str | None) -> str:
+    """The key that signs cookies: the configured one, else the one kept in `state_dir` (made there at first), else a
+    new one. Raises ConfigurationError where `state_dir` cannot be used."""
+    if secret is not None:
+        return secret
+    if state_dir is None:
+        return secrets.token_hex(32)
+    path = Path(state_dir) / _SECRET_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_secret(path)
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"session.state_dir: cannot keep the session secret in {path}: {error}") from None
+
+
+def _make_secret(path: Path) -> None:
+    """Whole or not at all, readable by its owner only, and never replaced."""
+    if path.exists():
+        return
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class OpenSession:
+    """An open session: its episode, whether a restore brought it back, and whether a request has used it since."""
+
+    episode: Episode
+    restored: bool = False
+    used: bool = True
+
+
+class SessionTable:
+    """The open sessions of episodes, the retired episodes, and the requests of each episode that are in flight."""
+
+    def __init__(self) -> None:
+        self._open: dict[SessionId, OpenSession] = {}
+        self._of_rollout: dict[str, set[SessionId]] = {}
+        self._retired: dict[str, int] = {}
+        self._in_flight: Counter[Episode] = Counter()
+        self.has_served = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[tuple[SessionId, OpenSession]]:
+        return iter(tuple(self._open.items()))
+
+    def is_open(self, session: SessionId) -> bool:
+        """Whether the session has not ended."""
+        return session in self._open
+
+    def seed(self, episode: Episode, session: SessionId) -> None:
+        """Open a session of an episode, or leave it open."""
+        self.has_served = True
+        self._add(session, OpenSession(episode))
+
+    def restore(self, session: SessionId, episode: Episode) -> None:
+        """Open a session again, bound to its episode's next attempt (C21)."""
+        self._add(session, OpenSession(episode, restored=True, used=False))
+
+    def _add(self, session: SessionId, entry: OpenSession) -> None:
+        self._open[session] = entry
+        self._of_rollout.setdefault(entry.episode.rollout_id, set()).add(session)
+
+    def use(self, session: SessionId | None, episode: Episode | None) -> SessionId | None:
+        """The session, where it is open and the request is its episode's; a cookie under another prefix is none."""
+        entry = None if session is None else self._open.get(session)
+        if entry is None or entry.episode != episode:
+            return None
+        entry.used = True
+        self.has_served = True
+        return session
+
+    def end(self, session: SessionId) -> bool:
+        """Close a session; says whether it was open."""
+        entry = self._open.pop(session, None)
+        if entry is None:
+            return False
+        siblings = self._of_rollout[entry.episode.rollout_id]
+        siblings.discard(session)
+        if not siblings:
+            del self._of_rollout[entry.episode.rollout_id]
+        return True
+
+    # -- retirement ------------------------------------------------------------------------------------------------
+
+    def refuse_retired(self, episode: Episode | None) -> None:
+        """C24: raises StaleAttempt for a request of a retired episode."""
+        if episode is not None and episode.attempt <= self._retired.get(episode.rollout_id, -1):
+            raise StaleAttempt(f"episode {episode.key[:128]} was retired")
+
+    def retire(self, episodes: Iterable[Episode]) -> None:
+        """Refuse the episodes and their earlier attempts from now on."""
+        for rollout_id, attempt in episodes:
+            self._retired[rollout_id] = max(attempt, self._retired.get(rollout_id, -1))
+
+    def forget(self, rollout_ids: Iterable[str]) -> None:
+        """Refuse nothing of these rollouts any more."""
+        for rollout_id in rollout_ids:
+            self._retired.pop(rollout_id, None)
+
+    def retired_sessions(self, episodes: Iterable[Episode]) -> list[SessionId]:
+        """The open sessions of the episodes and of their earlier attempts."""
+        return [
+            session
+            for rollout_id, attempt in episodes
+            for session in self._of_rollout.get(rollout_id, ())
+            if self._open[session].episode.attempt <= attempt
+        ]
+
+    # -- requests in flight ----------------------------------------------------------------------------------------
+
+    def enter(self, episode: Episode) -> None:
+        """A request of the episode has come."""
+        self._in_flight[episode] += 1
+
+    def leave(self, episode: Episode) -> None:
+        """A request of the episode was answered."""
+        self._in_flight[episode] -= 1
+        if not self._in_flight[episode]:
+            del self._in_flight[episode]
+
+    def in_flight(self, episodes: Iterable[Episode]) -> list[Episode]:
+        """Which of the episodes, or of their earlier attempts, have requests in flight."""
+        limits: dict[str, int] = {}
+        for rollout_id, attempt in episodes:
+            limits[rollout_id] = max(attempt, limits.get(rollout_id, -1))
+        return [busy for busy in self._in_flight if busy.attempt <= limits.get(busy.rollout_id, -1)]

@@ -19,6 +19,7 @@ from groupjudge.service.host import Host, Waiting
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.prefer import wants_minimal
 from groupjudge.service.reply import send_pieces, send_reply
+from groupjudge.service.visits import Episodes, Visit
 
 _APPLIED = ((b"preference-applied", b"return=minimal"),)
 
@@ -32,22 +33,35 @@ async def wait_until_gone(receive: Receive) -> None:
 class Verify:
     """The ASGI endpoint."""
 
-    def __init__(self, host: Host, reader: BodyReader, analyst: Analyst, metrics: Metrics) -> None:
+    def __init__(self, host: Host, reader: BodyReader, analyst: Analyst, episodes: Episodes, metrics: Metrics) -> None:
         self._host = host
+        self._episodes = episodes
         self._reader = reader
         self._analyst = analyst
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
         try:
-            caller = await self._caller(Headers(scope=scope), receive)
+            visit = self._episodes.verifying(scope, headers)
+        except GroupJudgeError as error:
+            await self._refuse(send, error)
+            return
+        try:
+            await self._visit(visit, headers, receive, send)
+        finally:
+            self._episodes.left(scope)
+
+    async def _visit(self, visit: Visit, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._caller(headers, receive)
         except Disconnected:
             return
         except GroupJudgeError as error:
             await self._refuse(send, error)
             return
         try:
-            await self._serve(caller, receive, send)
+            await self._serve(caller, visit, receive, send)
         finally:
             caller.close()
 
@@ -58,9 +72,9 @@ class Verify:
             self._metrics.read(len(body))
             return await self._analyst.caller(body, echo=not wants_minimal(headers))
 
-    async def _serve(self, caller: Caller, receive: Receive, send: Send) -> None:
+    async def _serve(self, caller: Caller, visit: Visit, receive: Receive, send: Send) -> None:
         try:
-            waiting = self._host.arrive(caller.request.arrival)
+            waiting = self._host.arrive(caller.request.arrival, visit.session)
         except GroupJudgeError as error:
             await self._refuse(send, error, unnamed=caller.request.is_unnamed)
             return
@@ -71,6 +85,7 @@ class Verify:
         elif outcome is not None:
             self._metrics.replied("verify", "judge_failed" if isinstance(outcome, JudgeFailure) else "ok")
             await self._echo(send, caller, _pieces(caller, outcome, waiting.slot))
+            self._episodes.answered(visit)
 
     async def _outcome(self, waiting: Waiting, receive: Receive) -> Outcome | None:
         """The member's outcome; None where the caller has gone first (L8)."""

@@ -1,0 +1,191 @@
+"""The routes of the control plane (C5, C6, C8): bodies in, calls of the participant, replies and errors out."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from math import isfinite
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from groupjudge.answers.jsontext import parse
+from groupjudge.checkpoints.records import Episode, episode_of, is_rollout_id
+from groupjudge.errors import GroupJudgeError, InvalidRequest
+from groupjudge.service.bodies import BodyReader, Disconnected
+from groupjudge.service.checkpointing import Participant
+from groupjudge.service.control import ControlError, Reply
+from groupjudge.service.front import CONTROL_PREFIX
+
+BASE = f"{CONTROL_PREFIX}v1/checkpoint"
+STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "stale_checkpoint": 409,
+        "checkpoint_conflict": 409,
+        "invalid_phase": 409,
+        "deadline_exceeded": 409,
+        "stale_attempt": 409,
+        "unauthorized": 401,
+        "invalid_checkpoint_state": 422,
+        "invalid_request": 422,
+        "write_failed": 500,
+        "shutting_down": 503,
+    }
+)
+_MAX_DETAIL = 2000
+_CHECKPOINT_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z"
+
+CheckpointId = Annotated[str, msgspec.Meta(pattern=_CHECKPOINT_ID)]
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`prepare`, `resume`, `renew`."""
+
+    checkpoint_id: CheckpointId
+    deadline_ts: float
+
+
+class CommitCall(Call, frozen=True):
+    """`commit`."""
+
+    checkpoint_dir: str
+    episode_ids: list[Any] | None
+    stop: bool = False
+
+
+class RestoreCall(Call, frozen=True):
+    """`restore`."""
+
+    checkpoint_dir: str
+    episode_ids: list[Any] | None
+
+
+class RetireCall(Call, frozen=True):
+    """`retire`."""
+
+    episode_ids: list[Any]
+
+
+class ForgetCall(Call, frozen=True):
+    """`forget`."""
+
+    rollout_ids: list[Any]
+
+
+C = TypeVar("C", bound=Call)
+
+
+class ControlRoutes:
+    """All of them behind `token`."""
+
+    def __init__(self, participant: Participant, reader: BodyReader, token: str) -> None:
+        self._participant = participant
+        self._reader = reader
+        self._token = token.encode()
+
+    def routes(self) -> list[Route]:
+        """The routes, in the order of a checkpoint."""
+        calls: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+            "prepare": self._prepare,
+            "commit": self._commit,
+            "restore": self._restore,
+            "resume": self._resume,
+            "renew": self._renew,
+            "retire": self._retire,
+            "forget": self._forget,
+        }
+        posts = [Route(f"{BASE}/{name}", self._guarded(call), methods=["POST"]) for name, call in calls.items()]
+        return [Route(f"{BASE}/status", self._guarded(self._status), methods=["GET"]), *posts]
+
+    def _guarded(self, call: Callable[[Request], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                self._authorize(request)
+                return _response(200, await call(request))
+            except GroupJudgeError as error:
+                return _refused(error)
+            except Disconnected:
+                return Response(status_code=499)
+
+        return endpoint
+
+    def _authorize(self, request: Request) -> None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):
+            raise ControlError("unauthorized", "send checkpoint.auth_token as a bearer token")
+
+    async def _body(self, request: Request, kind: type[C]) -> C:
+        async with self._reader.place(request.headers) as place:
+            body = await self._reader.read(request.headers, request.receive, place)
+        parse(body)  # names what is wrong with the JSON, and refuses what msgspec lets pass
+        try:
+            call = msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(msg=str(error)[:300]) from None
+        if not isfinite(call.deadline_ts):
+            raise InvalidRequest.at("deadline_ts", msg="must be finite: absolute Unix seconds")
+        return call
+
+    async def _status(self, request: Request) -> Reply:
+        return self._participant.status()
+
+    async def _prepare(self, request: Request) -> Reply:
+        call = await self._body(request, Call)
+        return self._participant.prepare(call.checkpoint_id, call.deadline_ts)
+
+    async def _commit(self, request: Request) -> Reply:
+        call = await self._body(request, CommitCall)
+        scope = None if call.episode_ids is None else _episodes(call.episode_ids)
+        return await self._participant.commit(call.checkpoint_id, call.deadline_ts, call.checkpoint_dir, scope)
+
+    async def _restore(self, request: Request) -> Reply:
+        call = await self._body(request, RestoreCall)
+        scope = None if call.episode_ids is None else _episodes(call.episode_ids)
+        return await self._participant.restore(call.checkpoint_id, call.deadline_ts, call.checkpoint_dir, scope)
+
+    async def _resume(self, request: Request) -> Reply:
+        return self._participant.resume((await self._body(request, Call)).checkpoint_id)
+
+    async def _renew(self, request: Request) -> Reply:
+        call = await self._body(request, Call)
+        return self._participant.renew(call.checkpoint_id, call.deadline_ts)
+
+    async def _retire(self, request: Request) -> Reply:
+        call = await self._body(request, RetireCall)
+        episodes = _episodes(call.episode_ids)
+        if not episodes:
+            raise InvalidRequest.at("episode_ids", msg="name at least one episode")
+        return await self._participant.retire(call.checkpoint_id, call.deadline_ts, episodes)
+
+    async def _forget(self, request: Request) -> Reply:
+        call = await self._body(request, ForgetCall)
+        for index, rollout_id in enumerate(call.rollout_ids):
+            if not is_rollout_id(rollout_id):
+                raise InvalidRequest.at("rollout_ids", index, msg="is no rollout id")
+        return self._participant.forget(call.checkpoint_id, call.deadline_ts, call.rollout_ids)
+
+
+def _episodes(values: list[Any]) -> frozenset[Episode]:
+    found: set[Episode] = set()
+    for index, value in enumerate(values):
+        episode = episode_of(value)
+        if episode is None:
+            raise InvalidRequest.at("episode_ids", index, msg='is no episode: {"rollout_id": ..., "attempt": 0}')
+        found.add(episode)
+    return frozenset(found)
+
+
+def _refused(error: GroupJudgeError) -> Response:
+    code = error.reason_code if isinstance(error, ControlError) else error.code
+    detail = str(error)
+    if isinstance(error, InvalidRequest):
+        detail = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.problems)
+    return _response(STATUS.get(code, 422), {"error": {"code": code, "detail": detail[:_MAX_DETAIL]}})
+
+
+def _response(status: int, value: Mapping[str, Any]) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

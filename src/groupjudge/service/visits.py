@@ -1,0 +1,219 @@
+"""What sessions and checkpoints mean to an ordinary request: which session it is in, whether it may pass, and what its
+reply ends (C2, C9, C24). `NoEpisodes` is what stands here where checkpointing is off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from groupjudge.checkpoints.records import Episode, episode_of_key
+from groupjudge.core.backing import SessionId
+from groupjudge.errors import ShuttingDown
+from groupjudge.service.sessions import Cookies, SessionTable, new_session_id
+
+CLOSE_FOLLOWS = "x-ng-close-follows"
+REPLAYS = (b"x-ng-checkpoint-verify", b"replay")
+Header = tuple[bytes, bytes]
+
+
+def episode_in(scope: Scope) -> Episode | None:
+    """The episode that the request's path prefix names (C2)."""
+    key = scope.get("state", {}).get("episode")
+    return None if key is None else episode_of_key(key)
+
+
+class Visit:
+    """One `/verify` on its way: `session` is the open session that it is in."""
+
+    __slots__ = ("close_follows", "session")
+
+    def __init__(self, session: SessionId | None, *, close_follows: bool) -> None:
+        self.session = session
+        self.close_follows = close_follows
+
+
+class Episodes(Protocol):
+    """What the routes ask of sessions."""
+
+    def verifying(self, scope: Scope, headers: Headers) -> Visit:
+        """Admit a `/verify`; `left` must follow. Raises StaleAttempt."""
+
+    def left(self, scope: Scope) -> None:
+        """The `/verify` was answered, or its caller has gone."""
+
+    def answered(self, visit: Visit) -> None:
+        """The `/verify` was answered 200: its session ends, unless a close follows."""
+
+    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """Begin a session; the headers of the reply. Waits while a checkpoint is open. Raises StaleAttempt."""
+
+    async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """End a session; the headers of the reply. Waits while a checkpoint is open."""
+
+
+class NoEpisodes:
+    """Checkpointing is off: sessions are cookies, and nothing is remembered of them."""
+
+    _visit = Visit(None, close_follows=False)
+
+    def __init__(self, cookies: Cookies) -> None:
+        self._cookies = cookies
+
+    def verifying(self, scope: Scope, headers: Headers) -> Visit:
+        """Every request may pass, in no session."""
+        return self._visit
+
+    def left(self, scope: Scope) -> None:
+        """Nothing was counted."""
+
+    def answered(self, visit: Visit) -> None:
+        """No session ends."""
+
+    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """A cookie with a new id."""
+        return (self._cookies.give(new_session_id()),)
+
+    async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """The cookie is taken back."""
+        return (self._cookies.take_back(),)
+
+
+class Door:
+    """Where requests wait that do not pass while a checkpoint is open, or restored state is not resumed (C9)."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+        self._shut_for_good = False
+
+    def shut(self) -> None:
+        """Let nobody through until `open`."""
+        self._open.clear()
+
+    def open(self) -> None:
+        """Let those who wait, and later ones, through."""
+        self._open.set()
+
+    def stop(self) -> None:
+        """The server stops: whoever waits is told so."""
+        self._shut_for_good = True
+        self._open.set()
+
+    async def pass_through(self) -> None:
+        """Return once the door is open. Raises ShuttingDown."""
+        while not self._open.is_set():
+            await self._open.wait()
+        if self._shut_for_good:
+            raise ShuttingDown("the server is stopping")
+
+
+class OpenEpisodes:
+    """Checkpointing is on. `end_session` is told of each session that ends; `is_busy` says whether a checkpoint is
+    open or restored state is not resumed: until then a session that a `/verify` ends stays, for the commit to export.
+
+    Seeding and closing happen in one step, once their bodies are in and the door is open: so nothing that a prepare
+    would have to wait for is ever in flight (C9).
+    """
+
+    def __init__(
+        self, table: SessionTable, cookies: Cookies, door: Door, end_session: Callable[[SessionId], None]
+    ) -> None:
+        self._table = table
+        self._cookies = cookies
+        self._door = door
+        self._end_session = end_session
+        self._ends_at_resume: dict[SessionId, None] = {}
+        self._changed: set[asyncio.Future[None]] = set()
+        self.is_busy = False
+
+    # -- ordinary requests -----------------------------------------------------------------------------------------
+
+    def verifying(self, scope: Scope, headers: Headers) -> Visit:
+        """Admit a `/verify` and count it as in flight for its episode."""
+        episode = episode_in(scope)
+        self._table.refuse_retired(episode)
+        if episode is None:
+            return Visit(None, close_follows=False)
+        self._table.enter(episode)
+        session = self._table.use(self._cookies.named_by(headers), episode)
+        return Visit(session, close_follows=headers.get(CLOSE_FOLLOWS, "").strip() == "1")
+
+    def left(self, scope: Scope) -> None:
+        """The request is over."""
+        episode = episode_in(scope)
+        if episode is not None:
+            self._table.leave(episode)
+            self._tell()
+
+    def answered(self, visit: Visit) -> None:
+        """C2: the session ends now, at the resume, or with its close."""
+        if visit.session is None or visit.close_follows:
+            return
+        if self.is_busy:
+            self._ends_at_resume[visit.session] = None
+        else:
+            self._end(visit.session)
+
+    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """Bind a session to the episode of the prefix; without one it is a cookie alone."""
+        await self._door.pass_through()
+        episode = episode_in(scope)
+        self._table.refuse_retired(episode)
+        self._table.has_served = True
+        if episode is None:
+            return (self._cookies.give(new_session_id()), REPLAYS)
+        session = self._table.use(self._cookies.named_by(headers), episode) or new_session_id()
+        self._table.seed(episode, session)
+        return (self._cookies.give(session), REPLAYS)
+
+    async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+        """End the session of the cookie, where it is the episode's."""
+        await self._door.pass_through()
+        episode = episode_in(scope)
+        session = self._table.use(self._cookies.named_by(headers), episode)
+        if session is not None:
+            self._end(session)
+        return (self._cookies.take_back(),)
+
+    def _end(self, session: SessionId) -> None:
+        if self._table.end(session):
+            self._end_session(session)
+
+    # -- what the control plane asks -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A checkpoint is open, or restored state waits for its resume."""
+        self.is_busy = True
+        self._door.shut()
+
+    def resume(self) -> None:
+        """End what was to end at the resume, and let the waiting requests through."""
+        self.is_busy = False
+        ended, self._ends_at_resume = self._ends_at_resume, {}
+        for session in ended:
+            self._end(session)
+        self._door.open()
+
+    async def until(self, holds: Callable[[], bool], deadline: float) -> bool:
+        """Wait until something holds, looked at whenever a request has ended; False at the deadline (loop time)."""
+        loop = asyncio.get_running_loop()
+        while not holds():
+            change: asyncio.Future[None] = loop.create_future()
+            self._changed.add(change)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await change
+            except TimeoutError:
+                return holds()
+            finally:
+                self._changed.discard(change)
+        return True
+
+    def _tell(self) -> None:
+        for change in self._changed:
+            if not change.done():
+                change.set_result(None)
