@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 
 import pytest
@@ -13,12 +14,15 @@ from groupjudge.answers import encoding
 from groupjudge.answers.encoding import UnsupportedEncoding, expand, supported_encodings
 from groupjudge.errors import BodyTooLarge, InvalidRequest
 
-BODY = b'{"a":"' + bytes(range(32, 127)) * 20_000 + b'"}'
+BODY = b'{"a":"' + random.Random(1).randbytes(700_000).hex().encode() + bytes(500_000) + b'"}'
 
 
 def compressed(body: bytes, name: str) -> bytes:
-    """A body in a coding."""
-    return gzip.compress(body, mtime=0) if name != "zstd" else bytes(encoding._zstd.compress(body))
+    """A body in a coding, with a checksum."""
+    if name != "zstd":
+        return gzip.compress(body, mtime=0)
+    zstd = encoding._zstd
+    return bytes(zstd.compress(body, options={zstd.CompressionParameter.checksum_flag: 1}))
 
 
 every_encoding = pytest.mark.parametrize("name", [*supported_encodings(), "x-gzip", "GZIP "])

@@ -106,7 +106,7 @@ def _floats_of_text(body: bytes, span: Span, read: Callable[[memoryview], Any]) 
         raise _Elsewhere
     patches: list[tuple[int, bytes]] = []
     if _finds(body, span, b"NI"):
-        body, patches = _without_constants(body[slice(*span)])
+        body, patches = _without_constants(body, span)
         span = Span(0, len(body))
     values = read(memoryview(body)[slice(*span)])
     if not _is_all_floats(body, span, len(memoryview(values).cast("B")) // 8):
@@ -127,28 +127,30 @@ def _is_all_floats(text: bytes, span: Span, count: int) -> bool:
     return not rest.startswith((b"[,", b"[]")) and not rest.endswith(b",]") and b",," not in rest
 
 
-def _without_constants(text: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """The text with a float in place of each NaN and Infinity, and which number each of them was."""
-    pieces: list[bytes] = []
+def _without_constants(body: bytes, span: Span) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """The array with a float in place of each NaN and Infinity, and which number each of them was."""
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
     patches: list[tuple[int, bytes]] = []
-    done = index = 0
-    for start, name in _constants(text):
-        index += text.count(b",", done, start)
-        pieces += (text[done:start], _STAND_IN)
+    done, index = span.start, 0
+    for start, name in _constants(body, span):
+        index += body.count(b",", done, start)
+        pieces += (view[done:start], _STAND_IN)
         patches.append((index, _CONSTANTS[name]))
         done = start + len(name)
-    pieces.append(text[done:])
+    pieces.append(view[done : span.stop])
     return b"".join(pieces), patches
 
 
-def _constants(text: bytes) -> list[tuple[int, bytes]]:
+def _constants(body: bytes, span: Span) -> list[tuple[int, bytes]]:
+    """Where each of them starts, and which it is."""
     found: list[tuple[int, bytes]] = []
     for name in (b"NaN", b"Infinity"):
-        start = text.find(name)
+        start = body.find(name, *span)
         while start >= 0:
-            is_negative = name == b"Infinity" and text[start - 1 : start] == b"-"
+            is_negative = name == b"Infinity" and body[start - 1 : start] == b"-"
             found.append((start - 1, b"-Infinity") if is_negative else (start, name))
-            start = text.find(name, start + len(name))
+            start = body.find(name, start + len(name), span.stop)
     return sorted(found)
 
 

@@ -141,7 +141,8 @@ def _array_in(body: bytes, start: int, stop: int) -> Span | None:
         return None
     first = opening.end()
     end_of_object = body.find(b"}", first, stop)
-    last = body.rfind(b"]", first, stop if end_of_object < 0 else end_of_object)
-    if last < 0 or body.find(b"{", first, last) >= 0:
+    stop = stop if end_of_object < 0 else end_of_object
+    last = body.rfind(b"]", first, stop)
+    if last < 0 or body.find(b"{", first, stop) >= 0:
         return None
     return Span(first, last + 1)
