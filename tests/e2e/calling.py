@@ -186,7 +186,7 @@ class Client:
     async def metric(self, name: str, **labels: str) -> float:
         """One number of `/metrics`; 0 where it is not shown yet."""
         text = (await self.get("/metrics")).body.decode()
-        shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        shown = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
         found = re.search(rf"^{name}{re.escape('{' + shown + '}') if labels else ''} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 

@@ -126,8 +126,7 @@ class TextJudge(StubJudge):
 
     def asked_of(self, group: Group) -> Counter[tuple[str, str]]:
         """How often each pair of the group came."""
-        mine = group.pairs()
-        return Counter({pair: count for pair, count in self.pairs.items() if pair in mine})
+        return Counter({pair: self.pairs[pair] for pair in group.pairs() if pair in self.pairs})
 
     def is_asked_of(self, group: Group, count: int | None = None) -> bool:
         """Whether so many pairs of the group have come (default: all)."""

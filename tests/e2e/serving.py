@@ -11,13 +11,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGKILL, SIGTERM
 from typing import Any
 
 from .calling import BOUND_S, Client
 from .groups import SECRETS
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+COMPILED = ROOT / ".pytest_cache" / "compiled"
+"""So that a server need not compile everything each time it starts."""
 _LISTENS = re.compile(rb"groupjudge listens on (http://127\.0\.0\.1:(\d+))\n")
 # Set in the child before anything is opened; Python ignores SIGXFSZ, so that a write beyond the limit is an error.
 _LIMITED = (
@@ -39,7 +42,8 @@ def command(*arguments: str, limits: dict[str, int] | None = None) -> list[str]:
 def environment(**changes: str) -> dict[str, str]:
     """This process's environment without a configuration."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GROUPJUDGE_")}
-    return {**kept, "PYTHONPATH": str(SRC), **changes}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**kept, "PYTHONPATH": str(SRC), "PYTHONPYCACHEPREFIX": str(COMPILED), **changes}
 
 
 def arguments(sets: dict[str, object]) -> list[str]:
@@ -81,7 +85,11 @@ class Server:
 
     def events(self) -> list[dict[str, Any]]:
         """The lines of the log so far. Raises where one is no JSON object with a level."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        text = self.log.read_text()
+        if self.process.returncode == -SIGKILL:
+            # The interpreter's own tracker tidies up behind a process that was killed, and says so.
+            text = re.sub(r"^.*resource_tracker.*\n(  .*\n)?", "", text, flags=re.MULTILINE)
+        lines = [json.loads(line) for line in text.splitlines()]
         assert all(isinstance(line, dict) and "level" in line and "event" in line for line in lines)
         return lines
 
@@ -92,10 +100,11 @@ class Server:
     def check_log(self) -> None:
         """L26, H10a: JSON lines, no text of a question, an answer or a judge, no secret, no traceback, no surprise."""
         text = self.log.read_text()
-        assert "Traceback" not in text
-        assert [secret for secret in SECRETS if secret in text] == []
         bad = [line for line in self.events() if line["level"] in ("error", "critical")]
-        assert [line for line in bad if line["event"] not in self.may_log] == []
+        surprises = [line for line in bad if line["event"] not in self.may_log]
+        assert surprises == [], surprises
+        shown = [secret for secret in (*SECRETS, "Traceback") if secret in text]
+        assert shown == [], shown
 
 
 async def _bounded(call: Any) -> Any:
