@@ -21,7 +21,12 @@ from groupjudge.configuration import load
 from groupjudge.errors import ConfigurationError, GroupFailed
 from groupjudge.settings import Settings
 
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.upper().startswith("GROUPJUDGE_")}
+# As a user's: no settings of ours, and output that is written when its buffer is full or the process ends.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.upper().startswith("GROUPJUDGE_") and name != "PYTHONUNBUFFERED"
+}
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -113,12 +118,17 @@ def test_help_is_a_success(arguments: list[str]) -> None:
     assert done.stdout.startswith("Usage: groupjudge")
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    """H13: as in `groupjudge config | head -1`."""
+@pytest.mark.parametrize("command", ["config", "chatty"])
+def test_a_reader_that_goes_away_is_no_traceback(command: str) -> None:
+    """H13: as in `groupjudge config | head -1`; also where a command left its output to be written at the end."""
+    script = (
+        "import sys; from groupjudge import cli; cli.cli.command('chatty')(lambda: print('x')); "
+        f"sys.exit(cli.main(['{command}']))"
+    )
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "groupjudge", "config"],
+        [sys.executable, "-c", script],
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=writing,

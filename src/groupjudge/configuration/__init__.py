@@ -15,7 +15,6 @@ is null where the key may be null); for any other key it is JSON, else YAML.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ def _lay(where: dict[str, Any], entry: Entry) -> None:
     elif entry.value == {} and isinstance(where.get(key), dict):
         pass  # only says that this mapping was given; its keys follow
     else:
-        where[key] = copy.deepcopy(entry.value)
+        where[key] = entry.value
 
 
 def _validated(entries: list[Entry], problems: list[str]) -> Settings | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -69,7 +68,7 @@ def default_of(keys: Keys) -> dict[str, Any]:
     value: Any = Settings()
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else getattr(value, key)
-    return copy.deepcopy(value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 @cache
