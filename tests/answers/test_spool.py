@@ -74,6 +74,16 @@ def test_files_have_no_name(tmp_path: Path) -> None:
     kept.close()
 
 
+def test_a_file_can_be_opened_by_others_while_it_is_kept(tmp_path: Path) -> None:
+    """H11: by the process that reads heavy bodies; one in memory cannot."""
+    kept = Spool(0, str(tmp_path)).keep(BODY)
+    assert kept.path is not None
+    with open(kept.path, "rb") as again:
+        assert again.read() == BODY
+    kept.close()
+    assert Spool(len(BODY)).keep(BODY).path is None
+
+
 def test_no_more_descriptors_is_a_clear_error(tmp_path: Path) -> None:
     """H5: overloaded, not internal; what was kept before stays."""
     spool = Spool(0, str(tmp_path))

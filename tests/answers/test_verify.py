@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 from typing import Any
 
@@ -345,6 +346,12 @@ def test_a_body_that_is_no_object_is_refused_as_such(body: bytes) -> None:
 
 
 # -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_read_can_be_sent_to_another_process() -> None:
+    """H11: whole, by pickle."""
+    request = read(with_fields(instance_config={"a": 1}, principle="\ud800"))
+    assert pickle.loads(pickle.dumps(request)) == request
 
 
 def test_how_much_of_a_body_must_become_objects_is_known_before() -> None:
