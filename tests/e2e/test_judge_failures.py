@@ -12,7 +12,7 @@ from tests.support.judges import DISCONNECT, RESET, SILENCE, StubJudge, cut, htt
 
 from .calling import cancelled_after
 from .conftest import Serve
-from .groups import JUDGE_WORD, Group, TextJudge
+from .groups import JUDGE_WORD, Group, TextJudge, answer
 from .serving import Server
 
 GOOD = responses(verdict_text())
@@ -61,6 +61,18 @@ async def test_a_judge_that_hangs_is_given_up_at_the_judging_deadline(
         assert judge.connections - before <= 4
         again = replace(group, attempt=1)
         assert [reply["reward"] for reply in await outcomes(server, again)] == again.rewards()
+
+
+async def test_a_failed_group_without_an_id_says_what_to_do(serve: Serve, group: Group) -> None:
+    """L20: its masked reply, to waiting callers and to a retry, names a fresh group id as the remedy; everything else
+    is answered 503 with the same."""
+    bodies = [group.body(slot, _ng_group_id=None) for slot in range(group.size)]
+    async with StubJudge(otherwise=http(401, b"no")) as broken, serve({"judge.base_url": broken.base_url}) as server:
+        replies = [reply.json for reply in await asyncio.gather(*map(server.client.verify, bodies))]
+        assert {"a fresh _ng_group_id" in masked(reply) for reply in replies} == {True}
+        assert (await server.client.verify(bodies[0])).json == replies[0]
+        other = await server.client.verify(group.body(0, _ng_group_id=None, response=answer("another answer")))
+        assert (other.status, "a fresh _ng_group_id" in other.json["detail"]) == (503, True)
 
 
 async def test_a_judge_that_dies_and_comes_back(serve: Serve, group: Group) -> None:

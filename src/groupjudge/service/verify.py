@@ -121,4 +121,5 @@ def _pieces(caller: Caller, outcome: Outcome, slot: int) -> list[Piece]:
         assert not isinstance(outcome, GroupFailure)
         return reward_reply(request, outcome, slot, minimal=minimal)
     body = None if kept is None else b"".join(kept.chunks([Span(0, kept.size)]))
-    return failure_reply(request, outcome.reason, slot, body, minimal=minimal)
+    reason = wire.judge_failure_reason(outcome.reason, unnamed=request.is_unnamed)
+    return failure_reply(request, reason, slot, body, minimal=minimal)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from groupjudge.answers.echo import MAX_REASON
 from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
@@ -93,6 +94,14 @@ def of_error(error: GroupJudgeError, *, unnamed: bool = False) -> Reply:
     if isinstance(error, InvalidRequest):
         return _invalid(error)
     return refusal(error.code if error.code in STATUS else "internal", str(error), unnamed=unnamed)
+
+
+def judge_failure_reason(reason: str, *, unnamed: bool) -> str:
+    """What a masked reply says: of a group without an id also what to do about it (L20)."""
+    if not unnamed:
+        return reason
+    remedy = f"; {_FRESH_ID}"
+    return reason[: MAX_REASON - len(remedy)] + remedy
 
 
 def of_failure(failure: GroupFailure, *, unnamed: bool = False) -> Reply:
