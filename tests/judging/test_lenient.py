@@ -81,6 +81,7 @@ def test_plain_json_needs_no_repair(text: str, value: object) -> None:
         ('{‘a’: ‘b"’}', {"a": 'b"'}),
         ('{"a": "x\ny\tz"}', {"a": "x\ny\tz"}),
         ('{"a": "\\(x\\)"}', {"a": "\\(x\\)"}),
+        ('{"a": "x\\\ny"}', {"a": "x\\\ny"}),
         ('{"a": 1', {"a": 1.0}),
         ('{"a": {"b": [1]}  ', {"a": {"b": [1.0]}}),
     ],
@@ -127,6 +128,7 @@ def test_what_is_repaired_keeps_its_values_and_is_not_called_strict(text: str, v
         "{'a\nb': 1}",
         "{'a\": 1}",
         "{“a\nb”: 1}",
+        "{‘a\nb’: 1}",
         "{“a”b”: 1}",
         "{‘it’s’: 1}",
         '{"a": "he said "yes""}',
@@ -290,6 +292,16 @@ def test_the_work_for_any_text_is_bounded_by_its_length(make: Callable[[int], st
     assert read_everywhere(long).spent <= (WORK_PER_CHARACTER + 1) * len(long) + WORK_FREE + START_COST
     few, many = calls_made(lambda: read_everywhere(short)), calls_made(lambda: read_everywhere(long))
     assert many <= 2.2 * few + 200
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "%s"}', '["%s" x', '["%s', "['%s", "[1%s_", '{"a": x, %s', '{"a": x, "%s"', '{"a": x, "%s']
+)
+def test_every_character_gone_over_is_counted(text: str) -> None:
+    """J11: found or broken, in a string, a word or the search for the end of a wreck."""
+    reader = LenientReader(text % ("1" * 1_000))
+    reader.read(0)
+    assert 1_000 <= reader.spent <= 2_200
 
 
 def test_a_tangled_text_is_given_up() -> None:

@@ -403,6 +403,16 @@ def test_thousands_of_open_objects_and_lists_end_in_no_verdict(piece: str) -> No
     assert reading(piece * 20_000 + FIRST) is None
 
 
+def test_many_snippets_that_are_never_closed_do_not_hide_a_verdict() -> None:
+    """J11: what was once seen to be open to the end is not looked through again, so the work stays small."""
+    assert reading('{"a": x, ' * 100 + "and so on, " * 2_000 + FIRST) == IS_FIRST
+
+
+def test_the_search_for_the_end_of_a_wreck_ends_with_its_fenced_block() -> None:
+    """J11: it costs no more than that block, however long the text behind it is."""
+    assert reading('```\n{"a": x\n```\n' * 100 + "and so on, " * 2_000 + FIRST) == IS_FIRST
+
+
 def test_thinking_that_is_tangled_spoils_nothing() -> None:
     """J11: it is dropped."""
     assert reading("[" * 20_000 + f"</think>{FIRST}") == IS_FIRST

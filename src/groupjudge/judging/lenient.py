@@ -279,7 +279,8 @@ class LenientReader:
         stack = [(frame.at, frame.closer) for frame in self._frames]
         for token in _SKELETON.finditer(self._text, pos):
             char = token[0][0]
-            self._spend(len(token[0]) + STEP_COST)
+            self._spend(token.end() - pos + STEP_COST)
+            pos = token.end()
             if char in _CLOSERS:
                 stack.append((token.start(), _CLOSERS[char]))
             elif char == "`":
@@ -288,5 +289,7 @@ class LenientReader:
                 stack.pop()
                 if not stack:
                     return token.end()
+        else:
+            self._spend(len(self._text) - pos)
         self._unclosed.update(at for at, _ in stack)
         return None
