@@ -59,15 +59,21 @@ def answer(rng: random.Random, generated: int, prompt: int, routing: tuple[int, 
     return {"id": f"resp_{rng.getrandbits(64):x}", "object": "response", "output": [reasoning, message], "tools": []}
 
 
-def body(response: dict[str, Any], separators: tuple[str, str] = COMPACT) -> bytes:
+def body(
+    response: dict[str, Any],
+    separators: tuple[str, str] = COMPACT,
+    *,
+    group: str = "g-1",
+    slot: int = 3,
+    question: str = "What is the value of a step?",
+) -> bytes:
     """A whole `/verify` body."""
-    question = [{"role": "user", "content": "What is the value of a step?"}]
     whole = {
-        "responses_create_params": {"input": question},
+        "responses_create_params": {"input": [{"role": "user", "content": question}]},
         "response": response,
-        "_ng_group_id": "g-1",
+        "_ng_group_id": group,
         "_ng_group_attempt": 0,
-        "_ng_rollout_index": 3,
+        "_ng_rollout_index": slot,
     }
     return json.dumps(whole, separators=separators).encode()
 
@@ -86,24 +92,30 @@ def usual() -> Iterator[tuple[str, bytes]]:
         yield f"{name} ', '", body(response, SPACED)
 
 
-def unusual() -> Iterator[tuple[str, bytes]]:
-    """P17: bodies of P3's size that a fast reader stumbles over."""
+def unusual_answers() -> Iterator[tuple[str, dict[str, Any]]]:
+    """P17: answers of P3's size that a fast reader stumbles over."""
     rng = random.Random(2)
     for name, value in (("NaN", float("nan")), ("null", None), ("-Infinity", -float("inf")), ("integer", 0)):
         response = answer(rng, 65_536, 16_384)
         response["output"][1]["generation_log_probs"][777] = value
-        yield f"P17 one {name}", body(response)
+        yield f"one {name}", response
     response = answer(rng, 65_536, 16_384)
     response["output"][1]["content"][0]["text"] += "\ud800"
-    yield "P17 lone surrogate", body(response)
+    yield "lone surrogate", response
     response = answer(rng, 0, 0)
     response["output"][1]["content"][0]["logprobs"] = [
         {"token": f"token{rng.randrange(10_000)}", "logprob": -rng.random()} for _ in range(36_000)
     ]
-    yield "P17 {token, logprob}", body(response)
+    yield "{token, logprob}", response
     response = answer(rng, 0, 0)
     response["metadata"] = {f"key{index}": index for index in range(100_000)}
-    yield "P17 100,000 keys", body(response)
+    yield "100,000 keys", response
+
+
+def unusual() -> Iterator[tuple[str, bytes]]:
+    """Their bodies."""
+    for name, response in unusual_answers():
+        yield f"P17 {name}", body(response)
 
 
 def timed(call: Callable[[], object]) -> float:

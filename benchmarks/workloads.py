@@ -1,0 +1,243 @@
+"""The workloads of whole servers: P1-P9, P13 and P17. N is 16, pairs are circular, the judge replies at once where
+nothing else is said."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks import bodies
+from benchmarks.load import MINIMAL, Body, Load, N, Shape, as_body, group_of
+from benchmarks.processes import Child, child, cpu_s, forget_peak, memory_mb
+from benchmarks.table import Row
+
+P1, P2, P3 = Shape(), Shape(8_192, 2_048), Shape(65_536, 16_384)
+P4 = Shape(4_096, 16_384, (32, 8))
+ROUNDS = 3
+
+
+@asynccontextmanager
+async def judged(*sets: str, delay_s: float = 0.0, probed: bool = False) -> AsyncIterator[tuple[Child, Child]]:
+    """A server and its judge."""
+    async with child("benchmarks.judge", str(delay_s)) as judge:
+        own = ("server.port=0", "judge.format=responses", f"judge.base_url={judge.address}/v1", *sets)
+        words = ["benchmarks.probed", *own] if probed else ["groupjudge", "serve"]
+        if not probed:
+            words += [word for pair in own for word in ("--set", pair)]
+        async with child(*words) as server:
+            yield server, judge
+
+
+# -- CPU of a request (P1-P5) ------------------------------------------------------------------------------------------
+
+
+async def _cpu_ms(server: Child, load: Load, members: list[Body], groups: int, at_once: int) -> float:
+    began = cpu_s(server.pid)
+    await load.groups(members, groups, at_once)
+    return 1e3 * (cpu_s(server.pid) - began) / (groups * N)
+
+
+async def _beside_floor(
+    shape: Shape, groups: int, at_once: int, *, minimal: bool = False, sets: tuple[str, ...] = ()
+) -> tuple[float, float]:
+    """CPU milliseconds of a request, ours and the floor's: round by round in turn, the least of each."""
+    members = group_of(shape)
+    async with judged(*sets) as (server, _), child("benchmarks.floor") as floor:
+        ours = Load(server.address, headers=MINIMAL if minimal else b"")
+        bare = Load(floor.address, "/small" if minimal else "/echo")
+        await ours.groups(members, 1, 1)
+        await bare.groups(members, 1, 1)
+        costs = []
+        for _ in range(ROUNDS):
+            mine = await _cpu_ms(server, ours, members, groups, at_once)
+            costs.append((mine, await _cpu_ms(floor, bare, members, groups, at_once)))
+        ours.close()
+        bare.close()
+    return min(cost[0] for cost in costs), min(cost[1] for cost in costs)
+
+
+async def small() -> list[Row]:
+    ours, floor = await _beside_floor(P1, 40, 8)
+    return [Row("P1", "answers of 1 KB: server CPU per /verify, judge call included", "ms", ours, 0.5, floor)]
+
+
+async def medium() -> list[Row]:
+    ours, floor = await _beside_floor(P2, 6, 2)
+    return [Row("P2", "8,192 + 2,048 tokens with log-probs, 0.23 MB", "ms", ours, 1.5, floor)]
+
+
+async def large() -> list[Row]:
+    ours, floor = await _beside_floor(P3, 3, 2)
+    return [Row("P3", "65,536 + 16,384 tokens, 1.85 MB", "ms", ours, 9.0, floor)]
+
+
+async def routed() -> list[Row]:
+    ours, floor = await _beside_floor(P4, 2, 1)
+    return [Row("P4", "4,096 + 16,384 tokens, expert routing of 32 layers x 8, 3.8 MB", "ms", ours, 25.0, floor)]
+
+
+async def large_minimal() -> list[Row]:
+    ours, floor = await _beside_floor(P3, 3, 2, minimal=True)
+    return [Row("P5", "P3 under Prefer: return=minimal", "ms", ours, 8.5, floor)]
+
+
+# -- memory (P6-P8) ----------------------------------------------------------------------------------------------------
+
+
+async def _all_at_judge(
+    server: Child, judge: Child, load: Load, members: list[Body], groups: int
+) -> tuple[float, float]:
+    """Send groups, let them out once all calls are at the judge: peak memory in MB, CPU seconds until that moment."""
+    await judge.ask("hold")
+    forget_peak(server.pid)
+    began = cpu_s(server.pid)
+    sending = [asyncio.create_task(load.group(members)) for _ in range(groups)]
+    await _until_asked(judge, groups * N, sending)
+    used = cpu_s(server.pid) - began
+    await judge.ask("release")
+    await asyncio.gather(*sending)
+    return memory_mb(server.pid, "VmHWM"), used
+
+
+async def _until_asked(judge: Child, calls: int, sending: list[asyncio.Task[list[float]]]) -> None:
+    """Return once so many calls are at the judge; raise what went wrong with the sending meanwhile."""
+    while (await judge.ask("stats"))["now"] < calls:
+        await asyncio.wait(sending, timeout=0.02, return_when=asyncio.FIRST_EXCEPTION)
+        for task in sending:
+            if task.done():
+                task.result()
+
+
+async def _held(minimal: bool) -> tuple[float, float]:
+    """MB for each of 128 answers that are held at once: of a server that was just started, and of a used one."""
+    members = group_of(P3)
+    async with judged() as (server, judge):
+        load = Load(server.address, headers=MINIMAL if minimal else b"")
+        per_answer = []
+        for _ in range(3):
+            before = memory_mb(server.pid)
+            peak, _ = await _all_at_judge(server, judge, load, members, 8)
+            per_answer.append((peak - before) / (8 * N))
+        load.close()
+    return per_answer[0], min(per_answer[1:])
+
+
+async def memory() -> list[Row]:
+    what = "P3 answer held while its group is judged (128 at once), "
+    cold, warm = await _held(minimal=False)
+    return [
+        Row("P6", what + "cold", "MB", cold, 0.25),
+        Row("P6", what + "warm", "MB", warm, 0.15),
+    ]
+
+
+async def memory_minimal() -> list[Row]:
+    _, warm = await _held(minimal=True)
+    return [Row("P7", "the same with return=minimal, warm", "MB", warm, 0.10)]
+
+
+async def many(answers: int) -> list[Row]:
+    """P8. `answers` is at least one group's."""
+    groups = max(1, answers // N)
+    async with judged(f"judge.max_concurrency={groups * N}") as (server, judge):
+        load = Load(server.address)
+        peak, used = await _all_at_judge(server, judge, load, group_of(P3), groups)
+        load.close()
+    share = groups * N / 8_192
+    what = f"{groups * N:,} P3 answers at the judge at once: "
+    note = "" if share == 1 else f"targets are those of 8,192 answers, CPU times {share:.3g}"
+    return [
+        Row("P8", what + "peak memory", "MB", peak, 2_147.0, note=note),
+        Row("P8", what + "CPU until all are there", "s", used, 70 * share, groups * N * members_mb() / 1e3, note=note),
+    ]
+
+
+def members_mb() -> float:
+    """The size of one P3 body."""
+    return as_body(bodies.answer(random.Random(1), *P3), 0).size / 1e6
+
+
+# -- stalls (P9, P17) --------------------------------------------------------------------------------------------------
+
+
+async def _stalls_of_a_round(server: Child, judge: Child, load: Load, members: list[Body]) -> list[dict[str, float]]:
+    """64 bodies arrive at once; their replies leave at once."""
+    await judge.ask("hold")
+    await server.ask("stall")
+    sending = [asyncio.create_task(load.group(members)) for _ in range(4)]
+    await _until_asked(judge, 4 * N, sending)
+    arriving = await server.ask("stall")
+    await judge.ask("release")
+    await asyncio.gather(*sending)
+    return [arriving, await server.ask("stall")]
+
+
+async def stalls() -> list[Row]:
+    members = group_of(P3)
+    async with judged(probed=True) as (server, judge):
+        load = Load(server.address)
+        rounds = [await _stalls_of_a_round(server, judge, load, members) for _ in range(6)][1:]
+        load.close()
+    rows = []
+    for phase, name in enumerate(("64 P3 bodies arrive", "their replies leave")):
+        clock = statistics.median(each[phase]["clock_ms"] for each in rounds)
+        cpu = statistics.median(each[phase]["cpu_ms"] for each in rounds)
+        rows.append(Row("P9", f"longest stall of the loop while {name}", "ms", clock, 25.0, note=f"{cpu:.1f} of CPU"))
+    return rows
+
+
+async def unusual() -> list[Row]:
+    """A group of each kind of unusual bodies, one after the other; the loop's longest stall."""
+    rows = []
+    async with judged("group.size=1", probed=True) as (server, _):
+        load = Load(server.address)
+        for name, answer in bodies.unusual_answers():
+            body = as_body(answer, 0)
+            stalls = []
+            for round_ in range(4):
+                await server.ask("stall")
+                await asyncio.gather(*(load.member(body, f"{name}-{round_}-{number}") for number in range(3)))
+                stalls.append(await server.ask("stall"))
+            clock = statistics.median(stall["clock_ms"] for stall in stalls[1:])
+            cpu = statistics.median(stall["cpu_ms"] for stall in stalls[1:])
+            rows.append(Row("P17", f"stall of others: {name}", "ms", clock, 25.0, note=f"{cpu:.1f} of CPU"))
+        load.close()
+    return rows
+
+
+# -- latency (P13) -----------------------------------------------------------------------------------------------------
+
+
+async def latency(groups_at_once: int = 512, delay_s: float = 20.0) -> list[Row]:
+    """A steady stream of groups that a slow judge keeps in flight. Of each, the time from its last member's arrival to
+    its last reward, less the time that its longest call took at the judge."""
+    members = group_of(P1)
+    spacing = delay_s / groups_at_once
+    last: dict[str, float] = {}
+
+    async def one(load: Load, name: str) -> None:
+        early = [asyncio.create_task(load.member(body, name)) for body in members[:-1]]
+        await asyncio.sleep(spacing)
+        last[f"Question of {name}?"] = await load.member(members[-1], name)
+        await asyncio.gather(*early)
+
+    async with judged(f"judge.max_concurrency={2 * groups_at_once * N}", delay_s=delay_s) as (server, judge):
+        load = Load(server.address)
+        began = time.perf_counter()
+        running = []
+        for number in range(2 * groups_at_once):
+            await asyncio.sleep(began + number * spacing - time.perf_counter())
+            running.append(asyncio.create_task(one(load, f"group-{number}")))
+        await asyncio.gather(*running)
+        own: dict[str, Any] = await judge.ask("own")
+        peak = (await judge.ask("stats"))["peak"] / N
+        load.close()
+    above = sorted(1e3 * (took - own[question]) for question, took in last.items())
+    p50, p99 = above[len(above) // 2], above[int(0.99 * len(above))]
+    note = f"p50 {p50:.2f}; {peak:.0f} groups in flight, {N / spacing:.0f} requests/s"
+    return [Row("P13", "last member's arrival to reward, above the judge's time, p99", "ms", p99, 5.0, note=note)]
