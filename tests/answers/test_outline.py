@@ -51,6 +51,7 @@ def test_every_array_of_4_kib_is_cut() -> None:
     array = "[" + "1," * 2047 + "1]"
     for padding in range(0, 4100, 97):
         assert cut_texts(f'{{"p":"{"x" * padding}","a":{array}}}') == [array]
+    assert cut_texts("{" + ",".join(f'"k{index}":{array}' for index in range(9)) + "}") == [array] * 9
     assert cut_texts('{"a":[' + "1," * 900 + "1]}") == []
 
 
@@ -79,6 +80,7 @@ def test_places_in_an_outline_are_places_in_the_body(answer: Any, rng: random.Ra
         else:
             assert body[outline.in_body(position)] == code
     assert outline.in_body(len(outline.text)) == len(body)
+    assert [outline.in_body(outline.text.find(mark) + 1) for mark in _marks(outline)] == [c.start for c in outline.cuts]
 
 
 def _marks(outline: Outline) -> list[bytes]:
