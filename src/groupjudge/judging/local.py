@@ -1,7 +1,7 @@
 """The embedded judge (J9): a small open-weights model run by llama.cpp on this machine's CPU, without any server.
 
 It is for demos, tests and offline smoke runs, not for training: docs/embedded-judge.md says how often it prefers the
-better answer of a plain pair. The model that comes with it is read through graded examples (`local_grading.py`); any
+better answer of a plain pair. The model that comes with it is read rather than asked (`local_grading.py`); any
 other GGUF file (`judge.model: PATH`) gets the prompt of `judge.template` through its own chat template, and answers
 under a grammar made from the JSON schema of a verdict. Both give equal verdicts for equal requests: temperature 0, a
 fixed seed, and `judge.params` are not used.
@@ -23,7 +23,7 @@ from groupjudge.errors import JudgeFailed
 from groupjudge.judging.gate import Gate
 from groupjudge.judging.judge import Comparison, JudgeCall, JudgeEvents, NoEvents
 from groupjudge.judging.local_engine import WORKER, Engine, EngineError, EngineGone, TooLong
-from groupjudge.judging.local_grading import SHEETS, grade, grading_prompts, reading
+from groupjudge.judging.local_grading import STARTS, grade, prompts, reading
 from groupjudge.judging.local_model import TERMS, check_model, model_file
 from groupjudge.judging.local_texts import disarmed, shortened, shortened_conversation
 from groupjudge.judging.reading import ReadingRules, read_verdict
@@ -72,7 +72,7 @@ class GradingWay:
     """For the model that comes with the extra. An answer is graded once for its group, however many pairs it is in."""
 
     context = GRADING_CONTEXT
-    starts = tuple(sheet.start() for sheet in SHEETS)
+    starts: tuple[str, ...] = STARTS
 
     def __init__(self, rules: ReadingRules) -> None:
         self._rules = rules
@@ -90,9 +90,10 @@ class GradingWay:
 
     async def _ask(self, engine: Engine, topic: Topic, answer: str) -> float:
         async def ask(scale: float) -> dict[str, Any]:
-            return await engine.ask({"op": "odds", "prompts": grading_prompts(topic, answer, scale)})
+            return await engine.ask({"op": "read", **prompts(topic, answer, scale)._asdict()})
 
-        return grade((await _fitting(ask))["likely"])
+        said = await _fitting(ask)
+        return grade(said["likely"], said["expected"])
 
 
 class ChatWay:

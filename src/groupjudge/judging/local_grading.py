@@ -1,71 +1,58 @@
-"""How the model that comes with the embedded judge grades an answer: by how it would go on after worked examples.
+"""How the model that comes with the embedded judge grades an answer.
 
 Gemma 3 270M is a base model: it was trained to continue texts, not to follow orders, so what it writes when it is asked
-for a verdict is worth little. But it can be read. Each prompt shows a few graded answers and then the one in question,
-up to the place where the grade stands; the probabilities of the two grades there say what the model thinks of the
-answer, in shades. The log-odds of several prompts are averaged, since each alone is noisy. Every answer is graded for
+for a verdict is worth little. But it can be read. Two things are, and added:
+
+- its grade: after a few graded answers comes the one in question, up to the place where its grade stands; the log-odds
+  of `correct` against `wrong` there;
+- how much it expected the answer: after a few questions with good answers comes the one in question, and the mean
+  log-probability of the answer's first tokens shows whether they are what one says to that question.
+
+The first sees tone and sense, the second facts and fluency; each alone is right less often. Every answer is graded for
 itself: no answer has a seat, so there is no bias for one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from groupjudge.judging.local_texts import disarmed, indented, shortened, shortened_conversation
+from groupjudge.judging.local_texts import disarmed, indented, printable, shortened, shortened_conversation
 from groupjudge.judging.template import MIDDLE, Range
 from groupjudge.model import Reading, Topic
 
-Likely: TypeAlias = Sequence[tuple[str, float]]
+Likely = Sequence[tuple[str, float]]
 """The likeliest next words with their log-probabilities."""
 
-QUESTION_SHOWN = 1000
-ANSWER_SHOWN = 1500
+QUESTION_SHOWN: Final = 1000
+ANSWER_SHOWN: Final = 1500
 """In characters; the middle of a longer text is left out."""
+WORDS_SHOWN: Final = 300
+"""In characters: the start of an answer that is compared with what was to be expected. Only its first tokens are."""
+FREE_SCORES: Final[Range] = (1.0, 5.0)
+FREE_RANKING: Final[Range] = (1.0, 6.0)
+"""The ranges where none is configured."""
 
-
-class Example(NamedTuple):
-    """A graded answer."""
-
-    question: str
-    answer: str
-    good: bool
-
-
-class Sheet(NamedTuple):
-    """One way to show graded answers. `form` has the fields {q} and {a}; `good` and `bad` are the grades that follow;
-    `neutral` is the log-odds at which an answer counts as middling (fitted on the tuning pairs of the benchmark)."""
-
-    form: str
-    good: str
-    bad: str
-    neutral: float
-    examples: tuple[Example, ...]
-
-    def start(self) -> str:
-        """What all prompts of this sheet begin with."""
-        shown = (
-            self.form.format(q=e.question, a=e.answer) + (self.good if e.good else self.bad) for e in self.examples
-        )
-        return "".join(f"{text}\n\n" for text in shown)
-
-    def prompt(self, question: str, answer: str) -> str:
-        """The examples, and a question and its answer as the next one to be graded."""
-        return self.start() + self.form.format(q=question, a=answer)
-
-    def log_odds(self, likely: Likely) -> float:
-        """ln(P(good) / P(bad)) of the next word."""
-        return math.log(_probability(likely, self.good) / _probability(likely, self.bad))
-
-
-_UNLIKELY = 1e-6
+# Fitted on the tuning pairs of benchmarks/embedded_judge.py, and on nothing else: the log-odds and the mean
+# log-probability of a middling answer, what the second counts beside the first, and how steeply scores follow.
+_MIDDLING_ODDS: Final = 1.05
+_MIDDLING_EXPECTED: Final = -4.17
+_WEIGHT_EXPECTED: Final = 0.4
+_STEEPNESS: Final = 1.1
+_FLOOR: Final = -12.0
+"""No token counts as less expected than this: one odd word is not the whole answer."""
+_UNLIKELY: Final = 1e-6
 """The probability of a word that is not among the likeliest."""
 
 
-def _probability(likely: Likely, word: str) -> float:
-    wanted = word.strip().lower()
-    return _UNLIKELY + math.fsum(math.exp(p) for token, p in likely if token.strip().lower() == wanted)
+class Prompts(NamedTuple):
+    """What the model is given for one answer: a text that its grade follows, a text that the answer follows, and the
+    answer's first words."""
+
+    graded: str
+    told: str
+    words: str
 
 
 _PAIRS = (
@@ -112,40 +99,35 @@ _PAIRS = (
 )
 """Questions with a good and a bad answer each; the bad ones are bad in different ways."""
 
-
-def _examples(order: str) -> tuple[Example, ...]:
-    """Examples from a list such as `0- 1+`: the number of a pair, and which of its answers."""
-    picks = ((_PAIRS[int(word[:-1])], word[-1] == "+") for word in order.split())
-    return tuple(Example(question, good if is_good else bad, is_good) for (question, good, bad), is_good in picks)
-
-
-_ASKED = "Question: {q}\nAnswer: {a}\nIs this a correct and helpful answer to the question?"
-_TAUGHT = "Q: {q}\nA: {a}\nTeacher's comment: The answer is"
-
-SHEETS = (
-    Sheet(
-        _TAUGHT,
-        " correct",
-        " wrong",
-        0.0,
-        _examples("0- 1- 2+ 3+ 4+ 5- 6+ 7- 8+ 9+ 10- 11- 2- 0+ 1+ 6- 10+ 11+ 5+ 9- 3- 8- 4- 7+"),
-    ),
-    Sheet(_ASKED, " Yes", " No", 0.0, _examples("0+ 1- 2- 5+ 4- 6+ 3- 7+")),
-)
-
-STEEPNESS = 1.0
-"""How much of the range one unit of mean log-odds covers; fitted, like `neutral`, on the tuning pairs."""
-FREE_RANGE: Range = (1.0, 5.0)
-"""The range of scores where none is configured."""
-FREE_RANKING: Range = (1.0, 6.0)
+_ORDER = "0- 1- 2+ 3+ 4+ 5- 6+ 7- 8+ 9+ 10- 11- 2- 0+ 1+ 6- 10+ 11+ 5+ 9- 3- 8- 4- 7+"
+"""The graded examples: the number of a pair, and which of its answers."""
+_TOLD = 5
+"""So many questions with good answers come before the one whose answer is compared with what was to be expected."""
+_GRADED_FORM = "Q: {q}\nA: {a}\nTeacher's comment: The answer is"
+_TOLD_FORM = "Question: {q}\nAnswer:"
+_GOOD, _BAD = "correct", "wrong"
 
 
-def grading_prompts(topic: Topic, answer: str, scale: float = 1.0) -> list[str]:
-    """One prompt a sheet for one answer. `topic` and `answer` are clean; of each text at most the shown length times
-    `scale` (above 0, at most 1) goes in, with its middle left out."""
+def _graded_example(word: str) -> str:
+    question, good, bad = _PAIRS[int(word[:-1])]
+    is_good = word.endswith("+")
+    form = _GRADED_FORM.format(q=question, a=good if is_good else bad)
+    return f"{form} {_GOOD if is_good else _BAD}\n\n"
+
+
+_GRADED_START = "".join(map(_graded_example, _ORDER.split()))
+_TOLD_START = "".join(f"{_TOLD_FORM.format(q=question)} {good}\n\n" for question, good, _ in _PAIRS[:_TOLD])
+STARTS: Final = (_GRADED_START, _TOLD_START)
+"""What all prompts of each kind begin with."""
+
+
+def prompts(topic: Topic, answer: str, scale: float = 1.0) -> Prompts:
+    """The prompts for one answer. `topic` and `answer` are clean; of each text at most the shown length times `scale`
+    (above 0, at most 1) goes in, with its middle left out."""
     question = asked(topic, max(20, int(QUESTION_SHOWN * scale)))
     shown = indented(disarmed(shortened(answer, max(20, int(ANSWER_SHOWN * scale)))))
-    return [sheet.prompt(question, shown) for sheet in SHEETS]
+    graded = _GRADED_START + _GRADED_FORM.format(q=question, a=shown)
+    return Prompts(graded, _TOLD_START + _TOLD_FORM.format(q=question), " " + printable(answer[:WORDS_SHOWN]))
 
 
 def asked(topic: Topic, limit: int) -> str:
@@ -160,16 +142,18 @@ def asked(topic: Topic, limit: int) -> str:
     return indented("\n".join(texts))
 
 
-def grade(replies: Iterable[Likely]) -> float:
-    """What the model thinks of an answer, from its replies to `grading_prompts`: log-odds, above 0 for a good one."""
-    odds = [sheet.log_odds(likely) - sheet.neutral for sheet, likely in zip(SHEETS, replies, strict=True)]
-    return STEEPNESS * math.fsum(odds) / len(odds)
+def grade(likely: Likely, expected: Sequence[float]) -> float:
+    """What the model thinks of an answer: above 0 for a good one. `likely` is what may follow `Prompts.graded`, and
+    `expected` has the log-probabilities of the first tokens of `Prompts.words` after `Prompts.told`."""
+    odds = math.log(_probability(likely, _GOOD) / _probability(likely, _BAD))
+    mean = math.fsum(max(p, _FLOOR) for p in expected) / len(expected) if expected else _MIDDLING_EXPECTED
+    return _STEEPNESS * (odds - _MIDDLING_ODDS + _WEIGHT_EXPECTED * (mean - _MIDDLING_EXPECTED))
 
 
 def reading(grade_1: float, grade_2: float, scores: Range | None, ranking: Range | None) -> Reading:
     """A verdict from the grades of two answers: P(good) spread over the range of scores, and the probability that the
     second is the better one spread over the two halves of the range of rankings. Two decimals."""
-    low, high = scores or FREE_RANGE
+    low, high = scores or FREE_SCORES
     best, worst = ranking or FREE_RANKING
     middle = min(max(MIDDLE, best), worst)
     lean = 2 * _logistic(grade_2 - grade_1) - 1
@@ -179,6 +163,10 @@ def reading(grade_1: float, grade_2: float, scores: Range | None, ranking: Range
         _within(low + (high - low) * _logistic(grade_2), low, high),
         _within(middle + side * lean, best, worst),
     )
+
+
+def _probability(likely: Likely, word: str) -> float:
+    return _UNLIKELY + math.fsum(math.exp(p) for token, p in likely if token.strip().lower() == word)
 
 
 def _logistic(x: float) -> float:

@@ -31,6 +31,11 @@ def indented(text: str) -> str:
     return "\n    ".join(line for line in lines if line)
 
 
+def printable(text: str) -> str:
+    """`text` on one line, in printable characters only."""
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())
+
+
 def shortened_conversation(conversation: Conversation, limit: int) -> Conversation:
     """The conversation in about `limit` characters: of many messages the first and the last ones, each shortened."""
     half = _MESSAGES_SHOWN // 2

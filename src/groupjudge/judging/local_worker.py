@@ -1,13 +1,13 @@
 """The helper process of the embedded judge: llama.cpp, asked over stdin and answering on stdout, one JSON value a line.
 
 A process of its own, because llama.cpp cannot be interrupted while it reads a prompt, ends the process it runs in
-where an assertion of its fails, and uses every core it gets: so it can be killed at once, can fail alone, and yields
-the cores to the event loop (`nice`). It is a script that knows nothing of judging and imports nothing of this package.
+where an assertion of its fails, and has settings that only the environment takes. So it can be killed at once, and can
+fail alone. It is a script that knows nothing of judging and imports nothing of this package.
 
     in   {"path", "context", "slots", "threads", "starts"}     first, once; `starts`: what the prompts of a slot share
     out  {"ready": true} | {"failed": why}
-    in   {"id", "op": "odds", "prompts": [text, ...]}          one prompt a slot, at most `slots` of them
-    out  {"id", "likely": [[[word, log-probability], ...], ...]}
+    in   {"id", "op": "read", "graded", "told", "words"}       a prompt for slot 0; a prompt for slot 1 and its words
+    out  {"id", "likely": [[word, log-probability], ...], "expected": [log-probability, ...]}
     in   {"id", "op": "chat", "text", "schema", "max_tokens"}
     out  {"id", "text", "finished"}
     in   {"cancel": id}                                        whatever is left of that request is not done
@@ -26,10 +26,11 @@ import threading
 from importlib import import_module
 from typing import Any, TextIO
 
-NICE = 5
 SEED = 1
 WORDS = 40
 """How many of the likeliest next words are looked at."""
+EXPECTED_TOKENS = 12
+"""How many tokens of an answer are compared with what was to be expected: each takes a step of its own."""
 TOO_LONG = "exceed_context_size_error"
 
 
@@ -49,8 +50,8 @@ class Worker:
         self._server = load(setup)
         self._waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
-        if setup["starts"]:
-            self._odds({"id": None, "prompts": setup["starts"]})
+        for slot, start in enumerate(setup["starts"]):
+            self._next(start, slot)
         threading.Thread(target=self._work, daemon=True).start()
 
     def take(self, line: dict[str, Any]) -> None:
@@ -68,24 +69,38 @@ class Worker:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._odds(request) if request["op"] == "odds" else self._chat(request)
+            return self._read(request) if request["op"] == "read" else self._chat(request)
         except _Refused as refused:
             return {"error": str(refused)[:300], "too_long": refused.kind == TOO_LONG}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300], "too_long": False}
 
-    def _odds(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What comes next after each prompt. Prompt k is always read in slot k, which still holds the start that it
-        shares with the prompt before: only the rest is read."""
-        likely = []
-        for slot, prompt in enumerate(request["prompts"]):
-            if request["id"] in self._cancelled:
-                return {"cancelled": True}
-            body = {"prompt": prompt, "id_slot": slot, "n_predict": 1, "n_probs": WORDS, **FIXED}
-            choice = _checked(self._server.handle_completions(body))["choices"][0]
-            top = choice["logprobs"]["content"][0]["top_logprobs"]
-            likely.append([[entry["token"], entry["logprob"]] for entry in top])
-        return {"likely": likely}
+    def _read(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What comes next after one prompt, and how much the words that follow another one were to be expected. A slot
+        still holds what its last prompt had in common with this one: only the rest is read."""
+        likely = self._next(request["graded"], 0)
+        if request["id"] in self._cancelled:
+            return {"cancelled": True}
+        return {"likely": likely, "expected": self._expected(request["told"], request["words"], 1)}
+
+    def _next(self, prompt: str, slot: int) -> list[tuple[str, float]]:
+        (step,) = self._steps({"prompt": prompt, "id_slot": slot, "n_predict": 1, "n_probs": WORDS})
+        return [(entry["token"], entry["logprob"]) for entry in step["top_logprobs"]]
+
+    def _expected(self, prompt: str, words: str, slot: int) -> list[float]:
+        """The log-probabilities of the first tokens of `words`, which a grammar makes the only way to go on."""
+        body = {
+            "prompt": prompt,
+            "id_slot": slot,
+            "n_predict": EXPECTED_TOKENS,
+            "n_probs": 1,
+            "grammar": literal(words),
+        }
+        return [step["logprob"] for step in self._steps(body) if step["token"]]
+
+    def _steps(self, body: dict[str, Any]) -> list[dict[str, Any]]:
+        reply = _checked(self._server.handle_completions({**body, **FIXED}))
+        return list(reply["choices"][0]["logprobs"]["content"])
 
     def _chat(self, request: dict[str, Any]) -> dict[str, Any]:
         """A whole reply to one user message; a cancelled one stops at its next word."""
@@ -153,6 +168,12 @@ def close_the_door(params: Any) -> None:
     params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = params.ui = False
 
 
+def literal(words: str) -> str:
+    """A grammar (GBNF) whose only text is `words`, which holds no control characters, and a blank line."""
+    quoted = words.replace("\\", "\\\\").replace('"', '\\"')
+    return f'root ::= "{quoted}\\n\\n"'
+
+
 def _checked(reply: Any) -> dict[str, Any]:
     if isinstance(reply, str | bytes):
         reply = json.loads(reply)
@@ -170,7 +191,6 @@ def say(out: TextIO, value: dict[str, Any]) -> None:
 def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no reply
-    os.nice(NICE)
     try:
         worker = Worker(json.loads(sys.stdin.readline()), out)
     except Exception as error:
