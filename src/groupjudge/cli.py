@@ -115,6 +115,36 @@ def demo(config: Path | None, sets: tuple[str, ...], source: Path | None) -> Non
     run(settings, TASKS if source is None else read_tasks(source), Console())
 
 
+@cli.command()
+@configured
+@click.argument("source", metavar="INPUT.jsonl")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Rewards, one line a group; resumes there.")
+@click.option("--limit", type=click.IntRange(min=1), help="Judge at most so many groups.")
+@click.option("--strategy", help="The same as --set comparison.strategy=...")
+@click.option("--judges-per-pair", type=click.IntRange(min=1), help="The same as --set comparison.judges_per_pair=...")
+@click.option(
+    "--pairs", type=click.Path(path_type=Path), help="Also write preference pairs for DPO."
+)
+@click.option("--plain", is_flag=True, help="Preference pairs as plain texts instead of messages.")
+@click.option("--best", type=click.Path(path_type=Path), help="Also write the best answer of each group.")
+def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **options: Any) -> int:
+    """Judge a file of groups; `-` reads standard input."""
+    strategy, judges = options.pop("strategy"), options.pop("judges_per_pair")
+    sets += (f"comparison.strategy={strategy}",) if strategy else ()
+    sets += (f"comparison.judges_per_pair={judges}",) if judges else ()
+    settings = settings_of(config, sets)
+    import uvloop
+    from rich.console import Console
+
+    from groupjudge.offline.command import Request, run
+    from groupjudge.service.judges import judge_with
+
+    request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options)
+    console = Console(stderr=True)
+    tally = uvloop.run(judge_with(settings, lambda judge: run(request, judge, console)))
+    return 0 if tally.is_clean else 1
+
+
 @cli.command("config")
 @configured
 def show_config(config: Path | None, sets: tuple[str, ...]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
-from groupjudge.judging.judge import Judge, JudgeEvents
+from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
 from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.scoring import ScoringRules
+from groupjudge.service.host import JudgeGroup
 from groupjudge.settings import JudgeSettings, Settings
+
+T = TypeVar("T")
 
 
 def open_judge(settings: Settings, events: JudgeEvents) -> Judge[Any]:
@@ -73,3 +77,12 @@ def _reading_rules(settings: Settings) -> ReadingRules:
         default_ranking=settings.scoring.default_ranking,
         on_conflict=settings.judge.on_conflict,
     )
+
+
+async def judge_with(settings: Settings, work: Callable[[JudgeGroup], Awaitable[T]]) -> T:
+    """Do `work` with the configured judge, which is closed after it."""
+    judge = open_judge(settings, NoEvents())
+    try:
+        return await work(open_panel(settings, judge, NoEvents()).judge)
+    finally:
+        await judge.close()
