@@ -117,6 +117,11 @@ class Connection:
             except ConnectionError:
                 return b""
 
+    @property
+    def was_closed(self) -> bool:
+        """Whether the server has closed it, as it does with idle ones."""
+        return self._reader.at_eof() or self._reader.exception() is not None
+
     def reads_no_more(self) -> None:
         """The caller is there, but takes nothing off the wire."""
         self._writer.transport.pause_reading()
@@ -149,7 +154,7 @@ class Client:
 
     async def send(self, raw: bytes) -> Reply:
         """The reply to a whole request. A caller that is cancelled leaves as one that crashes does."""
-        connection = self._idle.pop() if self._idle else await Connection(self.port).__aenter__()
+        connection = await self._connection()
         try:
             reply = await connection.ask(raw)
         except BaseException:
@@ -160,6 +165,14 @@ class Client:
         else:
             self._idle.append(connection)
         return reply
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.was_closed:
+                return connection
+            await connection.__aexit__()
+        return await Connection(self.port).__aenter__()
 
     async def get(self, target: str, headers: Mapping[str, str] | None = None) -> Reply:
         return await self.send(request("GET", target, None, headers))

@@ -105,21 +105,25 @@ async def test_a_judge_failure_is_told_with_its_reason(client: Client, group: Gr
 async def test_a_judges_long_reason_is_bounded(serve: Serve, group: Group) -> None:
     """J12, H10a: its first 1,000 characters where they fit into 4 KiB."""
     said = [text.encode("utf-8", "surrogatepass") * 3000 for text in ("\x01", "\U0001f600", "\ud800", "x")]
-    async with StubJudge(by=lambda request: http(400, said[int(request.json["input"][0]["content"])])) as angry:
-        async with serve({"judge.base_url": angry.base_url}) as server:
-            for number in range(4):
-                history = [{"role": "user", "content": str(number)}]
-                reply = await server.client.post("/compare", body(group, conversation_history=history))
-                detail = check(reply, 503, "judge_failed")
+    angry = StubJudge(by=lambda request: http(400, said[int(request.json["input"][0]["content"])]))
+    async with angry, serve({"judge.base_url": angry.base_url}) as server:
+        for number in range(4):
+            history = [{"role": "user", "content": str(number)}]
+            reply = await server.client.post("/compare", body(group, conversation_history=history))
+            detail = check(reply, 503, "judge_failed")
     assert "x" * 1000 in detail
     assert "x" * 1001 not in detail
 
 
 async def test_an_internal_error_is_a_500_of_the_usual_shape(server: Server, group: Group) -> None:
     """H5, J19: no reward that is no number; the log names the error's class only."""
-    server.may_log.add("request_broke")
+    known = [event for event in server.events() if event["event"] == "request_broke"]
     reply = await server.client.post("/compare", body(Group(group.name, 4, note=HUGE)))
     check(reply, 500, "internal")
+    broke = [event for event in server.events() if event["event"] == "request_broke"]
+    assert known == []
+    assert [(event["path"], event["error"]) for event in broke] == [("/compare", "NotFinite")]
+    server.may_log.add("request_broke")
     assert (await server.client.post("/compare", body(group))).json["rewards"] == group.rewards()
 
 

@@ -177,10 +177,12 @@ async def test_a_caller_that_does_not_read_keeps_nobody_waiting(server: Server, 
 
 
 async def test_a_connection_that_dies_in_the_middle_of_many_requests(server: Server, group: Group) -> None:
-    """What was pipelined behind a waiting request goes with its connection; the waiting one's member stays."""
+    """L8: what was pipelined behind a waiting request goes with its connection; the waiting one's member stays, and
+    holds no caller."""
     async with Connection(server.port) as connection:
         await connection.send(b"".join(request("POST", "/verify", body) for body in group.bodies()))
-        await server.client.until_members(group.name, 1)
+        await server.client.until_members(group.name, 1, callers=1)
         connection.abort()
+        await server.client.until_members(group.name, 1, callers=0)
     replies = await asyncio.gather(*map(server.client.verify, group.bodies()))
     assert [reply.json["reward"] for reply in replies] == group.rewards()

@@ -14,6 +14,7 @@ from .groups import Group, TextJudge
 from .serving import Server
 
 IN_FLIGHT = 40
+HELD = ("groupjudge_waiting_callers", "groupjudge_judging_groups", "groupjudge_held_answers")
 
 
 @dataclass
@@ -73,6 +74,7 @@ async def test_five_hundred_groups_of_sixteen(server: Server, judge: TextJudge, 
     """L24, L1-L11, J14: checked against what the judge's verdicts come to."""
     trainer = Trainer(server.client, random.Random(seed))
     groups = [Group(f"many {seed} {number}", 16, attempt=number % 3) for number in range(500)]
+    before = [await server.client.metric(name) for name in HELD]
     await asyncio.gather(*map(trainer.dispatch, groups))
     rewards: dict[tuple[str, int], list[float]] = {}
     for group, slot, reply in trainer.replies:
@@ -92,5 +94,4 @@ async def test_five_hundred_groups_of_sixteen(server: Server, judge: TextJudge, 
         assert judge.asked_of(group) == dict.fromkeys(group.pairs(), 1)
     older = {pair: often for pair, often in judge.pairs.items() if f" of many {seed} " in pair[0]}
     assert set(older.values()) == {1}
-    for name in ("groupjudge_waiting_callers", "groupjudge_judging_groups", "groupjudge_held_answers"):
-        assert await server.client.metric(name) == 0
+    assert [await server.client.metric(name) for name in HELD] == before

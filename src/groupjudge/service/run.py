@@ -29,6 +29,7 @@ from groupjudge.service.host import Host
 from groupjudge.service.judges import open_judge, open_panel
 from groupjudge.service.logs import configure_logs
 from groupjudge.service.metrics import Metrics
+from groupjudge.service.protocol import CarefulProtocol
 from groupjudge.service.readiness import Readiness
 from groupjudge.service.sessions import Cookies, SessionTable, signing_secret
 from groupjudge.service.verify import Verify
@@ -93,8 +94,8 @@ def raise_descriptor_limit() -> None:
 
 
 def calm_collector() -> None:
-    """Full collections look at everything that is retained, which takes 100 ms beside 4,096 groups of 16: make them rare.
-    What they are for, garbage in cycles, is little here and mostly young."""
+    """Full collections look at everything that is retained, which takes 100 ms beside 4,096 groups of 16: make them
+    rare. What they are for, garbage in cycles, is little here and mostly young."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 50, 1_000)
@@ -127,7 +128,7 @@ def _uvicorn_config(settings: Settings, app: object) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="none",
-        http="httptools",
+        http=CarefulProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
