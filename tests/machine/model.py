@@ -1,4 +1,4 @@
-"""The life of a group, read a second time: plain lists, full scans, no cleverness.
+"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A3).
 
 `ModelBook` answers the same inputs as `groupjudge.core.book.Book` and was written from the rules alone, so that where
 one of the two misread a rule they disagree. Everything is found by looking at everything.
@@ -20,33 +20,33 @@ Readings, where the rules leave a choice:
  9. L13 holds for a saved judge failure too, and its replay renews the record: it is answered 200 (H4).
 10. A superseded group is not retained: its record stands for the newer attempt and says enough.
 11. When a judge failure by deadline is held, its calls are stopped at the deadline and its materials go at the finish.
+12. C4's "the last member that a session brought counts": also where that one is in a group that is not remembered.
+13. C18: an open session needs the group of its member where that has something to export (C16): no failed one.
+14. C23: a session that is closed makes its restored member an ordinary result, for good, even where another one that
+    still backs it is dropped later. One that brings another member just backs it no more; the last one to do so leaves
+    the member as an ordinary result.
+15. C21: of an id that is known with a higher attempt nothing is installed (L10), and its session is bound to nothing.
+16. C4: the records of sessions are gone at shutdown, because the process is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from groupjudge import errors
+from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Limits
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
-from groupjudge.errors import (
-    AnswerConflict,
-    GroupClosed,
-    GroupFailed,
-    Overloaded,
-    QuestionMismatch,
-    ResultGone,
-    ShuttingDown,
-    SizeMismatch,
-    Superseded,
-)
 from groupjudge.model import (
     Arrival,
     Attempt,
     Fingerprint,
     GroupFailure,
+    GroupId,
     GroupKey,
     JudgeFailure,
     Judgement,
@@ -59,6 +59,7 @@ from groupjudge.model import (
 )
 
 ACTIVE = ("collecting", "judging")
+NOBODY = GroupFailure("nobody", "an empty slot has no outcome")
 
 
 @dataclass(eq=False)
@@ -93,6 +94,12 @@ class Life:
     finished: float | None = None
     finish_number: int = 0
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
+    sessions: dict[SessionId, Slot] = field(default_factory=dict)
+    unreplayed: set[Slot] = field(default_factory=set)
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.sessions) and self.phase in ("completed", "judge_failed")
 
     @property
     def active(self) -> bool:
@@ -125,12 +132,14 @@ class ModelBook:
 
     # What comes in
 
-    def arrive(self, arrival: Arrival, now: float) -> Ticket:
+    def arrive(self, arrival: Arrival, now: float, session: SessionId | None = None) -> Ticket:
         self._pass_time(now)
         self._refuse(arrival)
         ticket = Ticket(self._number())
         life = self._life(arrival)
         if life is None and arrival.size == 1:
+            self._bind(session, None, 0)
+            self._evict()
             self.effects += [
                 Settle(ticket, 0, Rewarded(self.limits.default_score)),
                 Release(arrival.material),
@@ -140,15 +149,41 @@ class ModelBook:
             life = self._form(arrival)
         slot = self._slot(life, arrival)
         if slot is None:
-            self._accept(life, arrival, ticket)
+            slot = self._accept(life, arrival, ticket)
         elif life.active:
             life.callers[ticket] = slot
             self.effects.append(Release(arrival.material))
         else:
             self.effects += [Settle(ticket, slot, life.outcomes[slot]), Release(arrival.material)]
             self._renew(life)
+            life.unreplayed.discard(slot)
+        self._bind(session, life, slot)
         self._evict()
         return ticket
+
+    def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None:
+        self._pass_time(now)
+        for life in list(self.lives):
+            slot = life.sessions.pop(session, None)
+            if slot is None:
+                continue
+            if not dropped:
+                life.unreplayed.discard(slot)
+            elif slot in life.unreplayed and slot not in life.sessions.values():
+                self._drop_member(life, slot)
+        self._evict()
+
+    def install(self, members: Sequence[Restored], now: float) -> None:
+        self._pass_time(now)
+        for m in [each.member for each in members]:
+            known = [x for x in [*self.lives, *self.all_records] if x.key == m.key]
+            if any(x.attempt == m.attempt or x.question != m.question for x in known):
+                raise errors.InvalidCheckpoint
+        for key, attempt in dict.fromkeys((each.member.key, each.member.attempt) for each in members):
+            known = [x for x in [*self.lives, *self.all_records] if x.key == key]
+            if all(x.attempt < attempt for x in known):
+                self._restore([r for r in members if r.member.key == key and r.member.attempt == attempt])
+        self._evict()
 
     def leave(self, ticket: Ticket) -> None:
         for life in self.lives:
@@ -203,8 +238,10 @@ class ModelBook:
     def next_deadline(self) -> float | None:
         times = [life.deadline for life in self.lives if life.active and life.held is None]
         if self.limits.ttl_s is not None:
-            times += [life.finished + self.limits.ttl_s for life in self.lives if life.finished is not None]
-            times += [r.idle_since + self.limits.ttl_s for r in self.all_records if r.idle_since is not None]
+            needed = [x.key for x in self._results() if x.needed]
+            since = [x.finished for x in self._results() if x.key not in needed]
+            since += [r.idle_since for r in self._idle_records() if r.key not in needed]
+            times += [when + self.limits.ttl_s for when in since if when is not None]
         return min(times, default=None)
 
     def groups(self) -> Iterator[GroupView]:
@@ -221,12 +258,29 @@ class ModelBook:
                 started=life.started,
                 complete_since=life.complete_since,
                 finished=life.finished,
-                outcomes=None if life.active else tuple(life.outcomes[slot] for slot in slots),
+                outcomes=None if life.active else tuple(life.outcomes.get(slot, NOBODY) for slot in range(life.size)),
             )
 
     def records(self) -> Iterator[tuple[GroupKey, Attempt, Fingerprint, float | None]]:
         for r in [r for r in self.all_records if r.idle_since is None] + self._idle_records():
             yield r.key, r.attempt, r.question, r.idle_since
+
+    def exported(self, session: SessionId) -> Exported | None:
+        for life in self.lives:
+            if session in life.sessions and life.phase in ("completed", "judge_failed"):
+                slot = life.sessions[session]
+                member = life.members[slot]
+                return Exported(
+                    GroupId(str(life.key)),
+                    life.attempt,
+                    life.size,
+                    life.question,
+                    slot,
+                    member.member_id,
+                    member.answer,
+                    life.outcomes[slot],
+                )
+        return None
 
     def check(self) -> None:
         """Nothing to add: what is retained is compared with the real book after every step."""
@@ -235,37 +289,37 @@ class ModelBook:
 
     def _refuse(self, a: Arrival) -> None:
         if self.closed:
-            raise ShuttingDown
+            raise errors.ShuttingDown
         lives = [life for life in self.lives if life.key == a.key]
         records = [r for r in self.all_records if r.key == a.key]
         known = [(x.attempt, x.question) for x in [*lives, *records]]
         if any(question != a.question for _, question in known):
-            raise QuestionMismatch
+            raise errors.QuestionMismatch
         if any(a.attempt < attempt for attempt, _ in known):
-            raise Superseded
+            raise errors.Superseded
         life = self._life(a)
         if life is None and any(r.attempt == a.attempt for r in records):
-            raise ResultGone
+            raise errors.ResultGone
         if life is not None:
             self._refuse_member(life, a)
         elif a.size > 1 and not any(other.active for other in lives):
             limit = self.limits.max_active_groups
             if limit is not None and len([x for x in self.lives if x.active]) >= limit:
-                raise Overloaded
+                raise errors.Overloaded
 
     def _refuse_member(self, life: Life, a: Arrival) -> None:
         slot = self._slot(life, a)
         exact = slot is not None and life.size == a.size and life.members[slot].answer == a.answer
         if life.phase == "group_failed":
-            raise GroupFailed
+            raise errors.GroupFailed
         if life.phase == "judge_failed" and isinstance(life.key, UnnamedKey) and not exact:
-            raise GroupFailed
+            raise errors.GroupFailed
         if life.size != a.size:
-            raise SizeMismatch
+            raise errors.SizeMismatch
         if slot is not None and not exact:
-            raise AnswerConflict
+            raise errors.AnswerConflict
         if slot is None and (life.phase != "collecting" or life.by_member_id != (a.slot is None)):
-            raise GroupClosed
+            raise errors.GroupClosed
 
     # Small steps
 
@@ -286,16 +340,18 @@ class ModelBook:
                 return slot
         return None
 
+    def _supersede(self, key: GroupKey, attempt: Attempt) -> None:
+        for old in [life for life in self.lives if life.key == key]:
+            if old.active:
+                self._stop_judge(old)
+                self._finish(old, [GroupFailure("superseded", str(attempt))] * old.size, self.clock)
+            if old in self.lives:
+                self.lives.remove(old)
+        self.all_records = [r for r in self.all_records if r.key != key]
+
     def _form(self, a: Arrival) -> Life:
         if not isinstance(a.key, UnnamedKey):
-            for old in [life for life in self.lives if life.key == a.key]:
-                if old.active:
-                    self._stop_judge(old)
-                    why = GroupFailure("superseded", str(a.attempt))
-                    self._finish(old, [why] * old.size, self.clock)
-                if old in self.lives:
-                    self.lives.remove(old)
-            self.all_records = [r for r in self.all_records if r.key != a.key]
+            self._supersede(a.key, a.attempt)
             self.all_records.append(Record(a.key, a.attempt, a.question))
         life = Life(
             run=Run(self._number()),
@@ -312,7 +368,7 @@ class ModelBook:
         self.lives.append(life)
         return life
 
-    def _accept(self, life: Life, a: Arrival, ticket: Ticket) -> None:
+    def _accept(self, life: Life, a: Arrival, ticket: Ticket) -> Slot:
         slot = min(set(range(life.size)) - set(life.members)) if a.slot is None else a.slot
         life.members[slot] = Member(a.answer, a.member_id)
         life.materials[slot] = a.material
@@ -324,6 +380,7 @@ class ModelBook:
             life.deadline_set = self._number()
             materials = tuple(life.materials[slot] for slot in range(life.size))
             self.effects.append(StartJudging(life.run, life.key, life.attempt, life.topic, materials))
+        return slot
 
     def _judging(self, run: Run) -> list[Life]:
         return [life for life in self.lives if life.run == run and life.phase == "judging" and life.held is None]
@@ -364,6 +421,52 @@ class ModelBook:
         self.all_records = [r for r in self.all_records if r.key != life.key]
         self.all_records.append(Record(life.key, life.attempt, life.question, self.clock, self._number()))
 
+    # Sessions (C4, C18, C21, C23)
+
+    def _bind(self, session: SessionId | None, life: Life | None, slot: Slot) -> None:
+        if session is None:
+            return
+        for other in self.lives:
+            old = other.sessions.pop(session, None)
+            if old is not None and (other, old) != (life, slot) and old not in other.sessions.values():
+                other.unreplayed.discard(old)
+        if life is not None and not isinstance(life.key, UnnamedKey):
+            life.sessions[session] = slot
+
+    def _restore(self, group: list[Restored]) -> None:
+        first = group[0].member
+        self._supersede(first.key, first.attempt)
+        life = Life(
+            run=Run(self._number()),
+            key=first.key,
+            attempt=first.attempt,
+            size=first.size,
+            question=first.question,
+            by_member_id=first.member_id is not None,
+            topic=None,
+            started=self.clock,
+            deadline=math.inf,
+            deadline_set=0,
+            phase="completed" if isinstance(first.outcome, Rewarded) else "judge_failed",
+            complete_since=self.clock,
+            finished=self.clock,
+            finish_number=self._number(),
+        )
+        self.lives.append(life)
+        self.all_records.append(Record(life.key, life.attempt, life.question, self.clock, self._number()))
+        for session, member in group:
+            self._bind(session, life, member.slot)
+            life.members[member.slot] = Member(member.answer, member.member_id)
+            life.outcomes[member.slot] = member.outcome
+        life.unreplayed = set(life.members)
+
+    def _drop_member(self, life: Life, slot: Slot) -> None:
+        del life.members[slot], life.outcomes[slot]
+        life.unreplayed.discard(slot)
+        if not life.members:
+            self.lives.remove(life)
+            self.all_records = [r for r in self.all_records if r.key != life.key]
+
     # Time
 
     def _pass_time(self, now: float) -> None:
@@ -385,11 +488,15 @@ class ModelBook:
         return sorted((r for r in self.all_records if r.idle_since is not None), key=lambda r: r.idle_number)
 
     def _evict(self) -> None:
+        """What has too many newer ones, or is too old, goes where no open session needs it."""
         results, records = self._results(), self._idle_records()
-        keep_results = [x for x in results[-self.limits.max_results :] if not self._old(x.finished)]
-        keep_records = [r for r in records[-self.limits.max_attempt_records :] if not self._old(r.idle_since)]
-        self.lives = [x for x in self.lives if x.active or x in keep_results]
-        self.all_records = [r for r in self.all_records if r.idle_since is None or r in keep_records]
+        needed = [x.key for x in results if x.needed]
+        for newer, result in enumerate(reversed(results)):
+            if (newer >= self.limits.max_results or self._old(result.finished)) and result.key not in needed:
+                self.lives.remove(result)
+        for newer, record in enumerate(reversed(records)):
+            if (newer >= self.limits.max_attempt_records or self._old(record.idle_since)) and record.key not in needed:
+                self.all_records.remove(record)
 
     def _old(self, since: float | None) -> bool:
         ttl = self.limits.ttl_s

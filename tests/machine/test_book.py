@@ -1,16 +1,19 @@
-"""The book against a naive model of the same rules, by Hypothesis and by a long random walk (L1-L20, C15, A3)."""
+"""The book against a naive model of the same rules, by Hypothesis and by random walks (L1-L20, C4, C15-C23, A3)."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Limits
 from groupjudge.model import GroupFailure, JudgeFailure
 
-from .lockstep import Lockstep, named, unnamed
+from .lockstep import SESSIONS, Lockstep, named, unnamed
 from .walk import CHANGES, GOOD, NAMES, REASONS, STEPS, Walk, changed, judgement, retries, siblings
 
 some_limits = st.builds(
@@ -23,6 +26,8 @@ some_limits = st.builds(
     max_active_groups=st.sampled_from([None, 1, 2, 3]),
     default_score=st.just(3.0),
 )
+
+some_session = st.none() | st.sampled_from(SESSIONS)
 
 
 class BookAgainstModel(RuleBasedStateMachine):
@@ -40,6 +45,7 @@ class BookAgainstModel(RuleBasedStateMachine):
         slot=st.sampled_from([0, 1, 1, 2, "m", "n"]),
         question=st.sampled_from(["p", "p", "p", "q"]),
         answer=st.sampled_from(["A", "A", "B"]),
+        session=some_session,
     )
     def arrive(
         self,
@@ -50,10 +56,11 @@ class BookAgainstModel(RuleBasedStateMachine):
         slot: int | str,
         question: str,
         answer: str,
+        session: SessionId | None,
     ) -> None:
         key = named(name) if isinstance(name, str) and is_name else unnamed(name, question, attempt)
         slot = slot if isinstance(slot, str) else min(slot, size - 1)
-        self.both.arrive(key, attempt, size, slot, question, answer)
+        self.both.arrive(key, attempt, size, slot, question, answer, session)
 
     @precondition(lambda self: self.both.model.lives)
     @rule(data=st.data())
@@ -63,10 +70,21 @@ class BookAgainstModel(RuleBasedStateMachine):
             self.both.arrive(*member)
 
     @precondition(lambda self: self.both.model.lives)
-    @rule(data=st.data(), change=st.sampled_from(CHANGES))
-    def arrive_again(self, data: st.DataObject, change: str) -> None:
+    @rule(data=st.data(), change=st.sampled_from(CHANGES), session=some_session)
+    def arrive_again(self, data: st.DataObject, change: str, session: SessionId | None) -> None:
         life = data.draw(st.sampled_from(self.both.model.lives))
-        self.both.arrive(*changed(data.draw(st.sampled_from(retries(life))), change))
+        self.both.arrive(*changed(data.draw(st.sampled_from(retries(life))), change), session)
+
+    @rule(session=st.sampled_from(SESSIONS), dropped=st.booleans())
+    def session_over(self, session: SessionId, dropped: bool) -> None:
+        self.both.session_over(session, dropped)
+
+    @rule(order=st.randoms(use_true_random=False))
+    def restart(self, order: random.Random) -> None:
+        members = self.both.export()
+        order.shuffle(members)
+        self.both.begin()
+        self.both.install(members)
 
     @precondition(lambda self: self.both.tickets)
     @rule(data=st.data())
@@ -130,6 +148,6 @@ TestBookAgainstModel.settings = settings(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_long_walk_finds_no_difference(seed: int) -> None:
-    """L1-L20, C15: whatever comes in, both books answer and retain the same."""
+    """L1-L20, C4, C15, C16, C18, C21-C23: whatever comes in, both books answer and retain the same."""
     for n in range(30):
         Walk(seed * 1_000_003 + n).go(400)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from groupjudge.core.backing import SessionId
 from groupjudge.core.effects import Effect
+from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.model import (
     Arrival,
@@ -26,7 +28,10 @@ from groupjudge.model import (
 class AnyBook(Protocol):
     """The face that the real book and the model share."""
 
-    def arrive(self, arrival: Arrival, now: float) -> Ticket: ...
+    def arrive(self, arrival: Arrival, now: float, session: SessionId | None = None) -> Ticket: ...
+    def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None: ...
+    def install(self, members: Sequence[Restored], now: float) -> None: ...
+    def exported(self, session: SessionId) -> Exported | None: ...
     def leave(self, ticket: Ticket) -> None: ...
     def judged(self, run: Run, judgement: Judgement, now: float) -> None: ...
     def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None: ...
@@ -87,9 +92,10 @@ def brief(outcome: Outcome) -> str:
 
 
 def _show(view: GroupView) -> Shown:
-    outcomes = None if view.outcomes is None else tuple(brief(outcome) for outcome in view.outcomes)
-    if view.phase == "group_failed" and outcomes is not None:
-        outcomes = tuple(set(outcomes))  # one for all, also where not all had come
+    outcomes = None
+    if view.outcomes is not None:
+        by_slot = dict(zip(range(view.size), view.outcomes, strict=True))
+        outcomes = tuple(brief(by_slot[slot]) for slot in view.present)
     return Shown(
         view.key,
         view.attempt,

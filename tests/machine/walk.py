@@ -6,10 +6,11 @@ import math
 import random
 from typing import TypeAlias
 
+from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Limits
 from groupjudge.model import GroupFailure, GroupKey, JudgeFailure, Judgement, UnnamedKey
 
-from .lockstep import Lockstep, named, unnamed
+from .lockstep import SESSIONS, Lockstep, named, unnamed
 from .model import Life
 
 NAMES = ("a", "b", "c")
@@ -94,11 +95,22 @@ class Walk:
         )
         self.by_id = rng.random() < 0.3
         self.step_s = rng.choice([0.0, 0.25, 1.0])
+        self.sessions = rng.choice([0.0, 0.5, 0.9])
 
     def go(self, steps: int, moves_per_close: int = 1000) -> None:
-        inputs = [self.bring, self.bring_sibling, self.bring_again, self.judge, self.leave, self.pass_time, self.hold]
+        inputs = {
+            self.bring: 12,
+            self.bring_sibling: 24,
+            self.bring_again: 24,
+            self.judge: 20,
+            self.leave: 4,
+            self.pass_time: 10,
+            self.hold: 4,
+            self.end_a_session: 6 * (self.sessions > 0),
+            self.restart: 1 * (self.sessions > 0),
+        }
         for _ in range(steps):
-            self.random.choices(inputs, weights=[12, 24, 24, 20, 4, 10, 4])[0]()
+            self.random.choices(list(inputs), weights=list(inputs.values()))[0]()
             if self.random.random() * moves_per_close < 1:
                 self.pass_time()
                 self.both.close()
@@ -113,17 +125,33 @@ class Walk:
         slot: int | str = rng.randrange(size)
         if self.by_id and rng.random() < 0.9:
             slot = f"m{rng.randrange(size + 1)}"
-        self.both.arrive(key, attempt, size, slot, question, rng.choice("AAAAAB"))
+        self.both.arrive(key, attempt, size, slot, question, rng.choice("AAAAAB"), self.session())
+
+    def session(self) -> SessionId | None:
+        return self.random.choice(SESSIONS) if self.random.random() < self.sessions else None
+
+    def end_a_session(self) -> None:
+        self.both.session_over(self.random.choice(SESSIONS), self.random.random() < 0.6)
+
+    def restart(self) -> None:
+        """A new process, into which somebody may call before the restore, without a session."""
+        rng, members = self.random, self.both.export()
+        if rng.random() < 0.8:
+            self.both.begin()
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            self.both.arrive(named(rng.choice(NAMES)), rng.randrange(3), 2, rng.randrange(2), "p", "A")
+        rng.shuffle(members)
+        self.both.install(members)
 
     def bring_sibling(self) -> None:
         members = [member for life in self.both.model.lives if life.active for member in siblings(life)]
         if members:
-            self.both.arrive(*self.random.choice(members))
+            self.both.arrive(*self.random.choice(members), self.session())
 
     def bring_again(self) -> None:
         members = [member for life in self.both.model.lives for member in retries(life)]
         if members:
-            self.both.arrive(*changed(self.random.choice(members), self.random.choice(CHANGES)))
+            self.both.arrive(*changed(self.random.choice(members), self.random.choice(CHANGES)), self.session())
 
     def judge(self) -> None:
         rng, both = self.random, self.both
