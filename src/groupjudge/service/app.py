@@ -78,7 +78,7 @@ def build_app(parts: Parts) -> ASGIApp:
     handlers = {GroupJudgeError: _refused, HTTPException: _no_route, Disconnected: _gone, Exception: _broke}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     app.router.redirect_slashes = False
-    return Front(app, parts.settings.server.auth_token)
+    return Front(app, parts.settings.server.auth_token, {"/verify": parts.verify})
 
 
 def _response(reply: wire.Reply) -> Response:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Receive
+from starlette.types import Receive
 
 from groupjudge.answers.encoding import expand
 from groupjudge.errors import BodyTooLarge, CallerError, ShuttingDown
@@ -57,6 +57,11 @@ class Place:
     async def __aexit__(self, *_: object) -> None:
         self.give_up()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the body needs a place and has none."""
+        return self._gate is not None and not self._held
+
     async def take(self) -> None:
         if self._gate is not None:
             await self._gate.acquire()
@@ -68,16 +73,38 @@ class Place:
             self._gate.release()
 
 
+class _Incoming:
+    """A body on its way in: `heard` is the loop's time of its last part, infinite while it waits for a place."""
+
+    __slots__ = ("heard", "place", "timeout")
+
+    def __init__(self, place: Place, timeout: asyncio.Timeout, now: float) -> None:
+        self.place = place
+        self.timeout = timeout
+        self.heard = now
+
+    def give_up(self, now: float) -> None:
+        """End its reading with TimeoutError."""
+        if not self.timeout.expired():
+            self.timeout.reschedule(now)
+
+
 class BodyReader:
     """Reads bodies of at most `limit` bytes (before and after expansion), each given up after `timeout_s` of silence.
-    Of those larger than `large` bytes only `LARGE_AT_ONCE` are in memory at a time, as long as they keep coming."""
+    Of those larger than `large` bytes only `LARGE_AT_ONCE` are in memory at a time, as long as they keep coming.
+
+    One timer looks after all bodies: one for each of their parts would cost more than the part.
+    """
 
     def __init__(self, limit: int, timeout_s: float, large: int = 1 << 16) -> None:
         self._limit = limit
         self._timeout_s = timeout_s
+        self._look_s = min(STALLED_S, timeout_s) / 4
         self._large = large
         self._gate = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._reading: set[asyncio.Timeout] = set()
+        self._reading: set[_Incoming] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
         self._closed = False
 
     @property
@@ -92,9 +119,9 @@ class BodyReader:
     def close(self) -> None:
         """Give up every body that is still on its way, and every later one (ShuttingDown)."""
         self._closed = True
-        now = asyncio.get_running_loop().time()
-        for timeout in self._reading:
-            timeout.reschedule(now)
+        now = self._loop.time()
+        for incoming in self._reading:
+            incoming.give_up(now)
 
     def place(self, headers: Headers) -> Place:
         """The place that the request's body needs, to be held from its first byte until it is kept elsewhere."""
@@ -122,42 +149,23 @@ class BodyReader:
 
     async def _collect(self, receive: Receive, place: Place) -> bytes:
         try:
-            async with asyncio.timeout(self._timeout_s) as timeout:
-                with self._counted(timeout):
-                    return await self._chunks(receive, place, timeout)
+            async with asyncio.timeout(None) as timeout:
+                with self._looked_after(_Incoming(place, timeout, self._loop.time())) as incoming:
+                    return await self._chunks(receive, incoming)
         except TimeoutError:
             if self._closed:
                 raise ShuttingDown("the server is stopping") from None
             raise BodyTimeout(f"no more of the body came within {self._timeout_s:g} s") from None
 
-    def _still_coming(self, silence: asyncio.Timeout) -> None:
-        """The timeout is on silence: each chunk moves it."""
-        if not self._closed:
-            silence.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
-
-    async def _next(self, receive: Receive, place: Place, silence: asyncio.Timeout) -> Message:
-        """The next part of the body. Where it is long in coming the place is given up meanwhile; waiting for one again
-        is not the caller's silence."""
-        try:
-            async with asyncio.timeout(STALLED_S):
-                return await receive()
-        except TimeoutError:
-            place.give_up()
-        message = await receive()
-        if not self._closed:
-            silence.reschedule(None)
-        await place.take()
-        return message
-
-    async def _chunks(self, receive: Receive, place: Place, silence: asyncio.Timeout) -> bytes:
+    async def _chunks(self, receive: Receive, incoming: _Incoming) -> bytes:
         chunks: list[bytes] = []
         size = 0
         more = True
         while more:
-            message = await self._next(receive, place, silence)
+            message = await receive()
             if message["type"] == "http.disconnect":
                 raise Disconnected
-            self._still_coming(silence)
+            await self._heard(incoming)
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
             if size > self._limit:
@@ -166,13 +174,33 @@ class BodyReader:
             more = message.get("more_body", False)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
+    async def _heard(self, incoming: _Incoming) -> None:
+        """More came of a body. Waiting for a place again is not its caller's silence."""
+        if incoming.place.is_lost:
+            incoming.heard = float("inf")
+            await incoming.place.take()
+        incoming.heard = self._loop.time()
+
     @contextmanager
-    def _counted(self, silence: asyncio.Timeout) -> Iterator[None]:
-        self._reading.add(silence)
+    def _looked_after(self, incoming: _Incoming) -> Iterator[_Incoming]:
+        self._reading.add(incoming)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._look_s, self._look)
         try:
-            yield
+            yield incoming
         finally:
-            self._reading.discard(silence)
+            self._reading.discard(incoming)
+
+    def _look(self) -> None:
+        """Give up the bodies that stopped coming, and the places of those that pause."""
+        now = self._loop.time()
+        for incoming in self._reading:
+            silence = now - incoming.heard
+            if silence >= self._timeout_s:
+                incoming.give_up(now)
+            elif silence >= STALLED_S:
+                incoming.place.give_up()
+        self._timer = self._loop.call_later(self._look_s, self._look) if self._reading else None
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"the body exceeds limits.max_body_bytes ({self._limit})")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
 from groupjudge.answers.fingerprint import SCHEME
 from groupjudge.checkpoints import files
-from groupjudge.checkpoints.records import Episode, SessionRecord
+from groupjudge.checkpoints.records import Episode, Lines, SessionRecord
 from groupjudge.core.backing import SessionId
+from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.snapshot import restored as restored_members
-from groupjudge.core.snapshot import to_state
-from groupjudge.errors import GroupJudgeError, InvalidCheckpoint
+from groupjudge.errors import GroupJudgeError, InvalidCheckpoint, ShuttingDown
 from groupjudge.service.control import ControlError, ControlPlane, Reply
 from groupjudge.service.host import Host
-from groupjudge.service.sessions import SessionTable
+from groupjudge.service.sessions import SessionTable, newest_attempts
 from groupjudge.service.visits import OpenEpisodes
 
 log = structlog.get_logger(__name__)
@@ -28,8 +28,28 @@ log = structlog.get_logger(__name__)
 SLICE = 256
 """Sessions that are looked at in one go: a millisecond or two of the loop (C26)."""
 
+LONGEST_S = 1e9
+"""Deadlines further away than some 30 years, in either direction, count as that far."""
+ASK_AGAIN_S = 0.002
+
 Scope = frozenset[Episode] | None
 """The episodes that a commit or restore is about; None: all."""
+
+
+class Open(NamedTuple):
+    """An open session on its way into a checkpoint; `member` None: nothing of it is kept."""
+
+    session: SessionId
+    episode: Episode
+    member: Exported | None
+
+
+class ReadBack(NamedTuple):
+    """A checkpoint that was read and verified: its sessions in scope with the episodes that they are bound to now."""
+
+    checkpoint_id: str
+    sessions: Mapping[SessionId, Episode]
+    members: Sequence[Restored]
 
 
 class Participant:
@@ -54,6 +74,8 @@ class Participant:
         self._wall = wall
         self._loop = asyncio.get_running_loop()
         self._work: dict[str, asyncio.Task[Reply]] = {}
+        self._publication = files.Publication()
+        self._closed = False
         self._lease: asyncio.TimerHandle | None = None
 
     # -- the calls -------------------------------------------------------------------------------------------------
@@ -85,32 +107,40 @@ class Participant:
 
     async def commit(self, checkpoint_id: str, deadline_ts: float, checkpoint_dir: str, scope: Scope) -> Reply:
         """Export the sessions in scope and write them; a repeated call waits for the one that is writing."""
-        directory = files.inside(checkpoint_dir, self._root_dir)
-        asked = ("commit", str(directory), scope)
-        reply = self._plane.commit(checkpoint_id, self._as_loop(deadline_ts), self._loop.time(), asked)
-        self._watch_lease()
+        directory = await asyncio.to_thread(files.inside, checkpoint_dir, self._root_dir, self._instance)
+        deadline, asked = self._as_loop(deadline_ts), ("commit", str(directory), scope)
+        try:
+            reply = self._plane.commit(checkpoint_id, deadline, self._loop.time(), asked)
+        finally:
+            self._watch_lease()
         if reply is not None:
             return reply
-        work = partial(self._write, checkpoint_id, directory, scope)
-        return await self._once("commit", checkpoint_id, self._as_loop(deadline_ts), work)
+        return await self._once(
+            "commit", checkpoint_id, deadline, partial(self._write, checkpoint_id, directory, scope)
+        )
 
     async def restore(self, checkpoint_id: str, deadline_ts: float, checkpoint_dir: str, scope: Scope) -> Reply:
         """Read a checkpoint and take its sessions and outcomes up (C19-C21)."""
-        directory = files.inside(checkpoint_dir, self._root_dir)
-        asked = ("restore", str(directory), scope)
-        is_fresh = self._plane.checkpoint_id is None
-        reply = self._plane.restore(checkpoint_id, self._as_loop(deadline_ts), self._loop.time(), asked)
-        if is_fresh and self._table.has_served:
-            self._plane.restore_failed(checkpoint_id)
-            raise ControlError("invalid_phase", "this process has served sessions: restore into a fresh one")
-        self._watch_lease()
+        directory = await asyncio.to_thread(files.inside, checkpoint_dir, self._root_dir, self._instance)
+        deadline, asked = self._as_loop(deadline_ts), ("restore", str(directory), scope)
+        is_first = self._plane.checkpoint_id is None
+        try:
+            reply = self._plane.restore(checkpoint_id, deadline, self._loop.time(), asked)
+            if is_first and not self._table.is_fresh:
+                self._plane.restore_failed(checkpoint_id)
+                raise ControlError("invalid_phase", "this process has served sessions: restore into a fresh one")
+        finally:
+            self._watch_lease()
         if reply is not None:
             return reply
+        self._episodes.begin()
         work = partial(self._install, checkpoint_id, directory, scope)
-        return await self._once("restore", checkpoint_id, self._as_loop(deadline_ts), work)
+        return await self._once("restore", checkpoint_id, deadline, work)
 
-    def resume(self, checkpoint_id: str) -> Reply:
-        """End or abort a checkpoint, or begin work after a restore."""
+    async def resume(self, checkpoint_id: str) -> Reply:
+        """End or abort a checkpoint, or begin work after a restore. Nothing is published once it has replied."""
+        while self._plane.checkpoint_id == checkpoint_id and not self._publication.stop():  # noqa: ASYNC110 -- a thread
+            await asyncio.sleep(ASK_AGAIN_S)
         was_active = self._plane.checkpoint_id
         reply = self._plane.resume(checkpoint_id)
         if was_active is not None and self._plane.checkpoint_id is None:
@@ -129,12 +159,13 @@ class Participant:
         self._plane.admits_retirement(checkpoint_id, deadline)
         self._watch_lease()
         self._table.retire(episodes)
-        if not await self._episodes.until(lambda: not self._table.in_flight(episodes), deadline):
-            busy = ", ".join(sorted(episode.key for episode in self._table.in_flight(episodes))[:10])
+        newest = newest_attempts(episodes)
+        if not await self._episodes.until(lambda: not self._table.in_flight(newest), deadline):
+            busy = ", ".join(sorted(episode.key[:100] for episode in self._table.in_flight(newest))[:10])
             raise ControlError("deadline_exceeded", f"requests of these episodes are still in flight: {busy}")
-        for session in self._table.retired_sessions(episodes):
-            self._drop(session)
-        return {"retired": _keys(episodes)}
+        self._plane.admits_retirement(checkpoint_id, deadline)  # a checkpoint may have been opened meanwhile
+        await self._drop_all(self._table.sessions_of(newest))
+        return {"retired": await asyncio.to_thread(_keys, episodes)}
 
     def forget(self, checkpoint_id: str, deadline_ts: float, rollout_ids: Iterable[str]) -> Reply:
         """Refuse nothing of these rollouts any more."""
@@ -145,7 +176,9 @@ class Participant:
         return {"forgotten": forgotten}
 
     async def close(self) -> None:
-        """Give up what is still being written or read."""
+        """Give up what is still being written or read; who waits for it is told that the server stops."""
+        self._closed = True
+        self._publication.stop()
         if self._lease is not None:
             self._lease.cancel()
         for task in self._work.values():
@@ -154,80 +187,66 @@ class Participant:
 
     # -- commit ----------------------------------------------------------------------------------------------------
 
-    async def _write(self, checkpoint_id: str, directory: Path, scope: Scope) -> Reply:
+    def _write(self, checkpoint_id: str, directory: Path, scope: Scope) -> Coroutine[Any, Any, Reply]:
+        """A new write, which a resume can stop from now on."""
+        self._publication = files.Publication()
+        return self._writing(checkpoint_id, directory, scope, self._publication)
+
+    async def _writing(
+        self, checkpoint_id: str, directory: Path, scope: Scope, publication: files.Publication
+    ) -> Reply:
         try:
-            records = await self._export(scope)
-            manifest = await asyncio.to_thread(
-                files.write, directory, self._instance, checkpoint_id, records, lambda: self._is_over(checkpoint_id)
-            )
+            sessions = await self._export(scope)
+            write = partial(_write_sessions, directory, self._instance, checkpoint_id, sessions, publication)
+            reply = await asyncio.to_thread(write)
         except GroupJudgeError as error:
-            log.warning("commit_failed", code=error.code)
+            log.warning("commit_failed", checkpoint=checkpoint_id, code=error.code, why=str(error)[:300])
             self._plane.write_failed(checkpoint_id)
             raise
-        reply = {"manifest": manifest.as_dict(), "episode_ids": _keys(record.episode for record in records)}
         reply = self._plane.committed(checkpoint_id, reply)
-        self._drop_left_out(scope)
-        log.info("committed", sessions=len(records))
+        await self._drop_left_out(scope)
+        log.info("committed", checkpoint=checkpoint_id, sessions=len(sessions))
         return reply
 
-    async def _export(self, scope: Scope) -> list[SessionRecord]:
-        """The records of the open sessions in scope, a slice at a time; one that ended meanwhile is left out."""
-        records: list[SessionRecord] = []
+    async def _export(self, scope: Scope) -> list[Open]:
+        """The open sessions in scope, a slice at a time; one that ended meanwhile is left out."""
+        sessions: list[Open] = []
         for number, (session, entry) in enumerate(self._table, 1):
             if number % SLICE == 0:
                 await asyncio.sleep(0)
             if self._table.is_open(session) and (scope is None or entry.episode in scope):
-                records.append(SessionRecord(session, entry.episode, self._state(session)))
-        return records
+                sessions.append(Open(session, entry.episode, self._host.exported(session)))
+        return sessions
 
-    def _state(self, session: SessionId) -> Mapping[str, Any]:
-        member = self._host.exported(session)
-        return {} if member is None else to_state(member, SCHEME)
-
-    def _is_over(self, checkpoint_id: str) -> bool:
-        """Whether a write is to publish nothing more; asked from its thread."""
-        return self._plane.checkpoint_id != checkpoint_id
-
-    def _drop_left_out(self, scope: Scope) -> None:
+    async def _drop_left_out(self, scope: Scope) -> None:
         """C23: restored sessions that the commit left out and no request has used are gone."""
-        for session, entry in self._table:
-            if scope is not None and entry.restored and not entry.used and entry.episode not in scope:
-                self._drop(session)
+        if scope is not None:
+            await self._drop_all(
+                session
+                for session, entry in self._table
+                if entry.restored and not entry.used and entry.episode not in scope
+            )
 
     # -- restore ---------------------------------------------------------------------------------------------------
 
     async def _install(self, checkpoint_id: str, directory: Path, scope: Scope) -> Reply:
-        self._episodes.begin()
+        """Everything is checked before the first change."""
         try:
-            manifest, records = await asyncio.to_thread(files.read, directory, self._instance)
-            if self._is_over(checkpoint_id):
+            found = await asyncio.to_thread(_read_back, directory, self._instance, scope)
+            if self._plane.checkpoint_id != checkpoint_id:
                 raise ControlError("stale_checkpoint", "the checkpoint was resumed while it was read")
-            episodes = self._take_up(manifest, records, scope)
-        except BaseException:
-            if not self._is_over(checkpoint_id):
+            self._host.install(found.members)
+            for session, episode in found.sessions.items():
+                self._table.restore(session, episode)
+        except BaseException as error:
+            log.warning("restore_failed", checkpoint=checkpoint_id, error=type(error).__name__)
+            if self._plane.checkpoint_id == checkpoint_id:
                 self._plane.restore_failed(checkpoint_id)
                 self._go_on()
             raise
-        log.info("restored", sessions=len(episodes))
-        reply = {"source_checkpoint_id": manifest.checkpoint_id, "restored": _keys(episodes)}
+        log.info("restored", checkpoint=checkpoint_id, sessions=len(found.sessions))
+        reply = {"source_checkpoint_id": found.checkpoint_id, "restored": _keys(found.sessions.values())}
         return self._plane.restored(checkpoint_id, reply)
-
-    def _take_up(self, manifest: files.Manifest, records: list[SessionRecord], scope: Scope) -> list[Episode]:
-        """Everything is checked before the first change."""
-        states: list[tuple[SessionId, Mapping[str, Any], str]] = []
-        seen: set[str] = set()
-        for number, record in enumerate(records, 1):
-            where = f"{manifest.records_file}, line {number}"
-            if record.session_id in seen:
-                raise InvalidCheckpoint(f"{where}: a session is there twice")
-            seen.add(record.session_id)
-            states.append((SessionId(record.session_id), record.state, where))
-        members = restored_members(states, SCHEME)
-        chosen = {record.session_id: _next(record.episode) for record in records if _is_in(record.episode, scope)}
-        self._host.install([each for each in members if each.session in chosen])
-        for session, episode in chosen.items():
-            self._table.restore(SessionId(session), episode)
-        return list(chosen.values())
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -236,6 +255,8 @@ class Participant:
     ) -> Reply:
         """Do the work, or wait for the same work that is being done. Neither a caller that leaves nor its deadline
         stops it: the same call may come again."""
+        if self._closed:
+            raise ShuttingDown("the server is stopping")
         key = f"{name} {checkpoint_id}"
         task = self._work.get(key)
         if task is None:
@@ -247,10 +268,18 @@ class Participant:
                 return await asyncio.shield(task)
         except TimeoutError:
             raise ControlError("deadline_exceeded", f"the {name} is not done yet; send it again") from None
+        except asyncio.CancelledError:
+            if self._closed and task.cancelled():
+                raise ShuttingDown("the server is stopping") from None
+            raise
 
-    def _drop(self, session: SessionId) -> None:
-        if self._table.end(session):
-            self._host.session_over(session, dropped=True)
+    async def _drop_all(self, sessions: Iterable[SessionId]) -> None:
+        """Retired or deleted sessions, a slice at a time."""
+        for number, session in enumerate(sessions, 1):
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+            if self._table.end(session):
+                self._host.session_over(session, dropped=True)
 
     def _go_on(self) -> None:
         """Held outcomes are told first, then waiting requests go on (C15)."""
@@ -271,15 +300,18 @@ class Participant:
 
     def _lease_over(self) -> None:
         """C11: the controller is gone; go on without it."""
-        gone = self._plane.expire(self._loop.time())
-        if gone is None:
+        now, until = self._loop.time(), self._plane.lease_until
+        if until is not None and until <= now and not self._publication.stop():
+            self._lease = self._loop.call_later(ASK_AGAIN_S, self._lease_over)
+        elif (gone := self._plane.expire(now)) is None:
             self._watch_lease()
         else:
             log.warning("lease_expired", checkpoint=gone)
             self._go_on()
 
     def _as_loop(self, unix: float) -> float:
-        return self._loop.time() + unix - self._wall()
+        """C11: what remains until then, from now on."""
+        return self._loop.time() + min(max(unix - self._wall(), -LONGEST_S), LONGEST_S)
 
     def _as_wall(self, at: float) -> float:
         return round(self._wall() + at - self._loop.time(), 3)
@@ -291,12 +323,38 @@ def _seen(task: asyncio.Task[Reply]) -> None:
         task.exception()
 
 
+def _write_sessions(
+    directory: Path, instance: str, checkpoint_id: str, sessions: Sequence[Open], publication: files.Publication
+) -> Reply:
+    """In a thread: everything that takes time with the number of sessions."""
+    lines = Lines(SCHEME)
+    written = (lines.line(*each) for each in sessions)
+    manifest = files.write(directory, instance, checkpoint_id, written, publication)
+    return {"manifest": manifest.as_dict(), "episode_ids": _keys(each.episode for each in sessions)}
+
+
+def _read_back(directory: Path, instance: str, scope: Scope) -> ReadBack:
+    """In a thread: read a checkpoint and check all of it, within the scope or not. Raises InvalidCheckpoint."""
+    manifest, records = files.read(directory, instance)
+    states: list[tuple[SessionId, Mapping[str, Any], str]] = []
+    seen: set[str] = set()
+    for number, record in enumerate(records, 1):
+        where = f"{manifest.records_file}, line {number}"
+        if record.session_id in seen:
+            raise InvalidCheckpoint(f"{where}: a session is there twice")
+        seen.add(record.session_id)
+        states.append((SessionId(record.session_id), record.state, where))
+    members = restored_members(states, SCHEME)
+    sessions = {SessionId(each.session_id): _next(each.episode) for each in _in(records, scope)}
+    return ReadBack(manifest.checkpoint_id, sessions, [each for each in members if each.session in sessions])
+
+
+def _in(records: Iterable[SessionRecord], scope: Scope) -> Iterable[SessionRecord]:
+    return (record for record in records if scope is None or record.episode in scope)
+
+
 def _next(episode: Episode) -> Episode:
     return Episode(episode.rollout_id, episode.attempt + 1)
-
-
-def _is_in(episode: Episode, scope: Scope) -> bool:
-    return scope is None or episode in scope
 
 
 def _keys(episodes: Iterable[Episode]) -> list[str]:

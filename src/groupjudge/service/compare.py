@@ -14,10 +14,10 @@ from groupjudge.errors import GroupJudgeError, InvalidRequest, JudgeFailed, Shut
 from groupjudge.model import AnswerTexts, Judgement, Topic
 from groupjudge.service import wire
 from groupjudge.service.bodies import BodyReader, Disconnected
+from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.host import JudgeGroup
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.reply import send_reply
-from groupjudge.service.verify import wait_until_gone
 from groupjudge.settings import Settings
 
 log = structlog.get_logger(__name__)

@@ -42,6 +42,13 @@ _CHECKPOINT_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z"
 CheckpointId = Annotated[str, msgspec.Meta(pattern=_CHECKPOINT_ID)]
 
 
+class EpisodeId(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """An episode as it is named in bodies (C1)."""
+
+    rollout_id: Annotated[str, msgspec.Meta(pattern=_ROLLOUT_ID)]
+    attempt: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`prepare`, `resume`, `renew`."""
 
@@ -50,30 +57,30 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CommitCall(Call, frozen=True):
-    """`commit`."""
+    """`commit`. `episode_ids` null: all."""
 
     checkpoint_dir: str
-    episode_ids: list[Any] | None
+    episode_ids: list[EpisodeId] | None = None
     stop: bool = False
 
 
 class RestoreCall(Call, frozen=True):
-    """`restore`."""
+    """`restore`. `episode_ids` null: all."""
 
     checkpoint_dir: str
-    episode_ids: list[Any] | None
+    episode_ids: list[EpisodeId] | None
 
 
 class RetireCall(Call, frozen=True):
     """`retire`."""
 
-    episode_ids: list[Any]
+    episode_ids: Annotated[list[EpisodeId], msgspec.Meta(min_length=1)]
 
 
 class ForgetCall(Call, frozen=True):
     """`forget`."""
 
-    rollout_ids: list[Any]
+    rollout_ids: list[Annotated[str, msgspec.Meta(pattern=_ROLLOUT_ID)]]
 
 
 C = TypeVar("C", bound=Call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Mapping
 
 import structlog
 from starlette.datastructures import Headers
@@ -23,8 +24,11 @@ class Front:
     """ASGI middleware: H9 (the episode's key goes to `scope["state"]["episode"]`), `server.auth_token`, and 500 for
     what nobody caught, without a word of the request in the log."""
 
-    def __init__(self, app: ASGIApp, auth_token: str | None) -> None:
+    def __init__(self, app: ASGIApp, auth_token: str | None, posted: Mapping[str, ASGIApp] | None = None) -> None:
+        """`posted`: applications that POST requests to a path are given at once, past the layers of `app`. They answer
+        their own refusals."""
         self._app = app
+        self._posted = dict(posted or {})
         self._token = None if auth_token is None else auth_token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,11 +46,14 @@ class Front:
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._route(scope)(scope, receive, watched)
         except Exception as error:
             log.error("request_broke", path=scope["path"][:200], error=type(error).__name__, where=_where(error))
             if not started:
                 await send_reply(send, refusal("internal", f"an internal error ({type(error).__name__})"))
+
+    def _route(self, scope: Scope) -> ASGIApp:
+        return self._posted.get(scope["path"], self._app) if scope["method"] == "POST" else self._app
 
     def _strip_prefix(self, scope: Scope) -> None:
         match = _PREFIX.fullmatch(scope["path"])

@@ -40,6 +40,7 @@ class Metrics:
         self._tokens = Counter("groupjudge_judge_tokens", "Tokens that the judge reported.", ["kind"], registry=r)
         self._ambiguous = Counter("groupjudge_ambiguous_replies", "Judge replies with differing verdicts.", registry=r)
         self._defaulted = Counter("groupjudge_default_scores", "Pairs that got the default scores.", registry=r)
+        self._labelled: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self._bytes = Counter("groupjudge_body_bytes", "Bytes of request bodies read.", registry=r)
 
     def watch(self, host: Host, reader: BodyReader) -> None:
@@ -56,28 +57,38 @@ class Metrics:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
 
+    def _count(self, counter: Counter, *labels: str) -> None:
+        """Add one. Looking a child up by its labels costs more than counting; there are few of them."""
+        child = self._labelled.get((counter, labels))
+        if child is None:
+            child = self._labelled[counter, labels] = counter.labels(*labels)
+        child.inc()
+
     # -- the routes
     def replied(self, route: str, code: str) -> None:
-        self._replies.labels(route, code).inc()
+        self._count(self._replies, route, code)
 
     def read(self, size: int) -> None:
         self._bytes.inc(size)
 
     # -- HostEvents
     def group_ended(self, kind: str, seconds: float) -> None:
-        self._groups.labels(kind).inc()
+        """Judging a group ended."""
+        self._count(self._groups, kind)
         if kind != "cancelled":
             self._group_s.observe(seconds)
 
     # -- JudgeEvents
     def tried(self, result: str, status: int | None, seconds: float) -> None:
-        self._tries.labels(result).inc()
+        self._count(self._tries, result)
 
     def called(self, result: str, tries: int, seconds: float) -> None:
-        self._calls.labels(result).inc()
+        """One comparison ended."""
+        self._count(self._calls, result)
         self._call_s.observe(seconds)
 
     def used(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """A reply of the judge named its usage."""
         self._tokens.labels("prompt").inc(prompt_tokens)
         self._tokens.labels("completion").inc(completion_tokens)
 

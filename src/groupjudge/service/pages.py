@@ -33,6 +33,7 @@ def description() -> dict[str, Any]:
 
 @cache
 def openapi_json() -> bytes:
+    """The description as JSON."""
     return msgspec.json.encode(description())
 
 

@@ -10,21 +10,23 @@ import hashlib
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 
 from itsdangerous import BadSignature, Signer
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
+from groupjudge.checkpoints.files import flush_directory
 from groupjudge.checkpoints.records import Episode
 from groupjudge.core.backing import SessionId
 from groupjudge.errors import ConfigurationError, StaleAttempt
 
 COOKIE = "groupjudge_session"
 _SECRET_FILE = "session.secret"
+_SECRET_LENGTH = 64
 
 
 class Cookies:
@@ -39,9 +41,8 @@ class Cookies:
         if COOKIE not in said:
             return None
         try:
-            morsel = SimpleCookie(said).get(COOKIE)
-            return None if morsel is None else SessionId(self._signer.unsign(morsel.value).decode())
-        except (BadSignature, CookieError, UnicodeDecodeError):
+            return SessionId(self._signer.unsign(cookie_parser(said).get(COOKIE, "")).decode())
+        except (BadSignature, UnicodeError):
             return None
 
     def give(self, session: SessionId) -> tuple[bytes, bytes]:
@@ -71,9 +72,12 @@ def signing_secret(secret: str | None, state_dir: str | None) -> str:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_secret(path)
-        return path.read_text(encoding="ascii").strip()
+        kept = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"session.state_dir: cannot keep the session secret in {path}: {error}") from None
+    if len(kept) < _SECRET_LENGTH:
+        raise ConfigurationError(f"session.state_dir: {path} holds no session secret; remove it, and one is made")
+    return kept
 
 
 def _make_secret(path: Path) -> None:
@@ -84,11 +88,12 @@ def _make_secret(path: Path) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
+            file.write(secrets.token_hex(_SECRET_LENGTH // 2))
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
             os.link(temporary, path)
+        flush_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -114,6 +119,11 @@ class SessionTable:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether a checkpoint may be restored: no session was served, and none is open (C19)."""
+        return not self.has_served and not self._open
 
     def __iter__(self) -> Iterator[tuple[SessionId, OpenSession]]:
         return iter(tuple(self._open.items()))
@@ -172,11 +182,11 @@ class SessionTable:
         for rollout_id in rollout_ids:
             self._retired.pop(rollout_id, None)
 
-    def retired_sessions(self, episodes: Iterable[Episode]) -> list[SessionId]:
-        """The open sessions of the episodes and of their earlier attempts."""
+    def sessions_of(self, newest: Mapping[str, int]) -> list[SessionId]:
+        """The open sessions of these rollouts, up to these attempts."""
         return [
             session
-            for rollout_id, attempt in episodes
+            for rollout_id, attempt in newest.items()
             for session in self._of_rollout.get(rollout_id, ())
             if self._open[session].episode.attempt <= attempt
         ]
@@ -193,9 +203,14 @@ class SessionTable:
         if not self._in_flight[episode]:
             del self._in_flight[episode]
 
-    def in_flight(self, episodes: Iterable[Episode]) -> list[Episode]:
-        """Which of the episodes, or of their earlier attempts, have requests in flight."""
-        limits: dict[str, int] = {}
-        for rollout_id, attempt in episodes:
-            limits[rollout_id] = max(attempt, limits.get(rollout_id, -1))
-        return [busy for busy in self._in_flight if busy.attempt <= limits.get(busy.rollout_id, -1)]
+    def in_flight(self, newest: Mapping[str, int]) -> list[Episode]:
+        """Which episodes of these rollouts, up to these attempts, have requests in flight."""
+        return [busy for busy in self._in_flight if busy.attempt <= newest.get(busy.rollout_id, -1)]
+
+
+def newest_attempts(episodes: Iterable[Episode]) -> dict[str, int]:
+    """The newest attempt of each rollout that is named."""
+    newest: dict[str, int] = {}
+    for rollout_id, attempt in episodes:
+        newest[rollout_id] = max(attempt, newest.get(rollout_id, -1))
+    return newest

@@ -15,6 +15,7 @@ from groupjudge.model import GroupFailure, JudgeFailure, Outcome
 from groupjudge.service import wire
 from groupjudge.service.analyst import Analyst, Caller
 from groupjudge.service.bodies import BodyReader, Disconnected
+from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.host import Host, Waiting
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.prefer import wants_minimal
@@ -22,12 +23,6 @@ from groupjudge.service.reply import send_pieces, send_reply
 from groupjudge.service.visits import Episodes, Visit
 
 _APPLIED = ((b"preference-applied", b"return=minimal"),)
-
-
-async def wait_until_gone(receive: Receive) -> None:
-    """Return once the caller has hung up; whole bodies bring nothing else."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class Verify:
@@ -74,7 +69,7 @@ class Verify:
 
     async def _serve(self, caller: Caller, visit: Visit, receive: Receive, send: Send) -> None:
         try:
-            waiting = self._host.arrive(caller.request.arrival, visit.session)
+            waiting = self._host.arrive(caller.request.arrival, self._episodes.session_of(visit))
         except GroupJudgeError as error:
             await self._refuse(send, error, unnamed=caller.request.is_unnamed)
             return

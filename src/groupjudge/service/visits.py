@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from starlette.datastructures import Headers
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from groupjudge.checkpoints.records import Episode, episode_of_key
 from groupjudge.core.backing import SessionId
 from groupjudge.errors import ShuttingDown
+from groupjudge.service.bodies import Disconnected
+from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.sessions import Cookies, SessionTable, new_session_id
 
 CLOSE_FOLLOWS = "x-ng-close-follows"
@@ -27,7 +29,7 @@ def episode_in(scope: Scope) -> Episode | None:
 
 
 class Visit:
-    """One `/verify` on its way: `session` is the open session that it is in."""
+    """One `/verify` on its way: `session` is the session that it came in."""
 
     __slots__ = ("close_follows", "session")
 
@@ -37,10 +39,18 @@ class Visit:
 
 
 class Episodes(Protocol):
-    """What the routes ask of sessions."""
+    """What the routes ask of sessions. `seeding` are headers of every reply to `/seed_session`, a refusal too."""
+
+    seeding: tuple[Header, ...]
 
     def verifying(self, scope: Scope, headers: Headers) -> Visit:
         """Admit a `/verify`; `left` must follow. Raises StaleAttempt."""
+
+    def session_of(self, visit: Visit) -> SessionId | None:
+        """The session that brings the member: the visit's, where it is still open."""
+
+    def refuse_retired(self, scope: Scope) -> None:
+        """Raises StaleAttempt for a request of a retired episode."""
 
     def left(self, scope: Scope) -> None:
         """The `/verify` was answered, or its caller has gone."""
@@ -48,8 +58,9 @@ class Episodes(Protocol):
     def answered(self, visit: Visit) -> None:
         """The `/verify` was answered 200: its session ends, unless a close follows."""
 
-    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
-        """Begin a session; the headers of the reply. Waits while a checkpoint is open. Raises StaleAttempt."""
+    async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
+        """Begin a session; the headers of the reply beside `seeding`. Waits while a checkpoint is open. Raises
+        StaleAttempt, Disconnected."""
 
     async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
         """End a session; the headers of the reply. Waits while a checkpoint is open."""
@@ -58,6 +69,7 @@ class Episodes(Protocol):
 class NoEpisodes:
     """Checkpointing is off: sessions are cookies, and nothing is remembered of them."""
 
+    seeding: tuple[Header, ...] = ()
     _visit = Visit(None, close_follows=False)
 
     def __init__(self, cookies: Cookies) -> None:
@@ -67,13 +79,19 @@ class NoEpisodes:
         """Every request may pass, in no session."""
         return self._visit
 
+    def session_of(self, visit: Visit) -> SessionId | None:
+        """None brings a member."""
+
+    def refuse_retired(self, scope: Scope) -> None:
+        """No episode is."""
+
     def left(self, scope: Scope) -> None:
         """Nothing was counted."""
 
     def answered(self, visit: Visit) -> None:
         """No session ends."""
 
-    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
+    async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
         """A cookie with a new id."""
         return (self._cookies.give(new_session_id()),)
 
@@ -103,12 +121,29 @@ class Door:
         self._shut_for_good = True
         self._open.set()
 
+    def refuse_stopped(self) -> None:
+        """Raises ShuttingDown once the server stops."""
+        if self._shut_for_good:
+            raise ShuttingDown("the server is stopping")
+
     async def pass_through(self) -> None:
         """Return once the door is open. Raises ShuttingDown."""
         while not self._open.is_set():
             await self._open.wait()
-        if self._shut_for_good:
-            raise ShuttingDown("the server is stopping")
+        self.refuse_stopped()
+
+    async def pass_with_caller(self, receive: Receive) -> None:
+        """The same for somebody who waits here on the line: raises Disconnected where that one leaves first."""
+        if not self._open.is_set():
+            watcher, waiting = asyncio.create_task(wait_until_gone(receive)), asyncio.create_task(self._open.wait())
+            try:
+                await asyncio.wait((watcher, waiting), return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done():
+                    raise Disconnected
+            finally:
+                watcher.cancel()
+                waiting.cancel()
+        await self.pass_through()
 
 
 class OpenEpisodes:
@@ -118,6 +153,8 @@ class OpenEpisodes:
     Seeding and closing happen in one step, once their bodies are in and the door is open: so nothing that a prepare
     would have to wait for is ever in flight (C9).
     """
+
+    seeding: tuple[Header, ...] = (REPLAYS,)
 
     def __init__(
         self, table: SessionTable, cookies: Cookies, door: Door, end_session: Callable[[SessionId], None]
@@ -134,6 +171,7 @@ class OpenEpisodes:
 
     def verifying(self, scope: Scope, headers: Headers) -> Visit:
         """Admit a `/verify` and count it as in flight for its episode."""
+        self._door.refuse_stopped()
         episode = episode_in(scope)
         self._table.refuse_retired(episode)
         if episode is None:
@@ -141,6 +179,14 @@ class OpenEpisodes:
         self._table.enter(episode)
         session = self._table.use(self._cookies.named_by(headers), episode)
         return Visit(session, close_follows=headers.get(CLOSE_FOLLOWS, "").strip() == "1")
+
+    def session_of(self, visit: Visit) -> SessionId | None:
+        """C18: a session that has ended while the body came brings nothing."""
+        return visit.session if visit.session is not None and self._table.is_open(visit.session) else None
+
+    def refuse_retired(self, scope: Scope) -> None:
+        """C24."""
+        self._table.refuse_retired(episode_in(scope))
 
     def left(self, scope: Scope) -> None:
         """The request is over."""
@@ -158,17 +204,18 @@ class OpenEpisodes:
         else:
             self._end(visit.session)
 
-    async def seed(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
-        """Bind a session to the episode of the prefix; without one it is a cookie alone."""
-        await self._door.pass_through()
+    async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
+        """Bind a session to the episode of the prefix; without one it is a cookie alone. Nobody's session would stay
+        open: a caller that leaves while it waits gets none."""
+        await self._door.pass_with_caller(receive)
         episode = episode_in(scope)
         self._table.refuse_retired(episode)
         self._table.has_served = True
         if episode is None:
-            return (self._cookies.give(new_session_id()), REPLAYS)
+            return (self._cookies.give(new_session_id()),)
         session = self._table.use(self._cookies.named_by(headers), episode) or new_session_id()
         self._table.seed(episode, session)
-        return (self._cookies.give(session), REPLAYS)
+        return (self._cookies.give(session),)
 
     async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
         """End the session of the cookie, where it is the episode's."""

@@ -71,6 +71,7 @@ class Reply(NamedTuple):
 
 
 def json_reply(value: Any, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+    """A reply with `value` as its JSON body."""
     return Reply(status, msgspec.json.encode(value), headers)
 
 
@@ -163,6 +164,7 @@ def verdict_rows(judgement: Judgement) -> list[dict[str, float]]:
 
 
 def metric_row(judgement: Judgement) -> dict[str, float] | None:
+    """The metrics as `/compare` shows them (J18)."""
     return judgement.metrics._asdict() if judgement.metrics else None
 
 
