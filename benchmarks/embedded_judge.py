@@ -3,9 +3,9 @@ a verdict takes.
 
     python -m benchmarks.embedded_judge [--split held-out|tuning|both] [--model FILE.gguf] [--show]
 
-The pairs lie beside this file: 20 that the prompts and numbers of the embedded judge were chosen on, and 30 that nothing
-was chosen on. Every pair is judged in both orders. `better wins`: the score of the good answer is the higher one;
-`second seat`: how often the answer in the second seat got the higher score (0.50: no bias).
+The pairs lie beside this file: 20 that the prompts and numbers of the embedded judge were chosen on, and 30 that
+nothing was chosen on. Every pair is judged in both orders. `better wins`: the score of the good answer is the higher
+one; `second seat`: how often the answer in the second seat got the higher score (0.50: no bias).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Judged(NamedTuple):
 async def load(judge: LocalJudge) -> float:
     """Seconds until the judge can be asked."""
     started = time.monotonic()
-    while (why := await judge.reachable()) == LOADING:
+    while (why := await judge.reachable()) == LOADING:  # noqa: ASYNC110 -- a judge tells nobody when it is ready
         await asyncio.sleep(0.05)
     if why:
         raise SystemExit(why)
