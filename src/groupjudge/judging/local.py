@@ -78,6 +78,7 @@ class GradingWay:
         self._rules = rules
 
     async def read(self, engine: Engine, group: LocalGroup, pair: Pair) -> JudgeCall:
+        """A verdict made of two grades. Raises EngineError."""
         grade_1 = await self._grade(engine, group, pair.i)
         grade_2 = await self._grade(engine, group, pair.j)
         return JudgeCall(reading(grade_1, grade_2, self._rules.score_range, self._rules.ranking_range))
@@ -108,6 +109,8 @@ class ChatWay:
         self._schema = stepped_schema(rules.score_range, rules.ranking_range)
 
     async def read(self, engine: Engine, group: LocalGroup, pair: Pair) -> JudgeCall:
+        """The verdict that the model writes. Raises EngineError."""
+
         async def ask(scale: float) -> dict[str, Any]:
             text = self._prompt(group, pair, int(SHOWN * scale))
             return await engine.ask({"op": "chat", "text": text, "schema": self._schema, "max_tokens": REPLY_TOKENS})

@@ -184,11 +184,13 @@ def _checked(reply: Any) -> dict[str, Any]:
 
 
 def say(out: TextIO, value: dict[str, Any]) -> None:
+    """Write one line."""
     out.write(json.dumps(value) + "\n")
     out.flush()
 
 
 def main() -> None:
+    """Load the model, then serve until stdin ends."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no reply
     try:
