@@ -68,6 +68,8 @@ class Worker:
             self._cancelled.discard(request["id"])
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["id"] in self._cancelled:
+            return {"cancelled": True}
         try:
             return self._read(request) if request["op"] == "read" else self._chat(request)
         except _Refused as refused:
@@ -125,8 +127,7 @@ class Worker:
             "stream": True,
             **FIXED,
         }
-        if request["id"] not in self._cancelled:
-            self._server.handle_chat_completions(body, listen)
+        self._server.handle_chat_completions(body, listen)
         if request["id"] in self._cancelled:
             return {"cancelled": True}
         if failures:
