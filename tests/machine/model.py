@@ -130,8 +130,6 @@ class ModelBook:
         self.effects: list[Effect] = []
         self.last_number = 0
 
-    # What comes in
-
     def arrive(self, arrival: Arrival, now: float, session: SessionId | None = None) -> Ticket:
         self._pass_time(now)
         self._refuse(arrival)
@@ -229,8 +227,6 @@ class ModelBook:
                 self._finish(life, [GroupFailure("shutting_down", "")] * life.size, self.clock)
         self._evict()
 
-    # What goes out
-
     def drain(self) -> list[Effect]:
         effects, self.effects = self.effects, []
         return effects
@@ -262,8 +258,8 @@ class ModelBook:
             )
 
     def records(self) -> Iterator[tuple[GroupKey, Attempt, Fingerprint, float | None]]:
-        for r in [r for r in self.all_records if r.idle_since is None] + self._idle_records():
-            yield r.key, r.attempt, r.question, r.idle_since
+        active = [r for r in self.all_records if r.idle_since is None]
+        yield from ((r.key, r.attempt, r.question, r.idle_since) for r in active + self._idle_records())
 
     def exported(self, session: SessionId) -> Exported | None:
         for life in self.lives:
@@ -320,8 +316,6 @@ class ModelBook:
             raise errors.AnswerConflict
         if slot is None and (life.phase != "collecting" or life.by_member_id != (a.slot is None)):
             raise errors.GroupClosed
-
-    # Small steps
 
     def _number(self) -> int:
         self.last_number += 1

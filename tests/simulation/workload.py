@@ -168,7 +168,7 @@ class Request:
         work, rng = self.work, self.work.rng
         work.refused[why.code] = work.refused.get(why.code, 0) + 1
         if isinstance(why, Overloaded):
-            self._later_again(0.8, rng.random() * 10)
+            self._later_again(0.3, rng.random() * 10)
         elif isinstance(why, ResultGone | GroupFailed) and rng.random() < 0.5:
             work.loop.later(rng.random() * 5, self.dispatch.again, True)
 
