@@ -16,6 +16,7 @@ from groupjudge.model import Judgement
 from groupjudge.offline.groups import FileGroup
 
 _BLOCK = 1 << 16
+_BEGINNING = b'{"line":'
 
 
 class Done:
@@ -48,9 +49,11 @@ class Output:
             self._file: BinaryIO = open(path, "a+b")  # noqa: SIM115 (closed by `close`)
         except OSError as error:
             raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
-        self._drop_half_line()
-        for row in read_rows(path):
-            self.done.add(row["line"])
+        try:
+            self._take_up()
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +74,18 @@ class Output:
             os.fsync(self._file.fileno())
             self._file.close()
 
-    def _drop_half_line(self) -> None:
+    def _take_up(self) -> None:
+        """Look before anything is dropped: a file of somebody else's stays as it is."""
+        whole, end = self._whole_lines()
+        for row in read_rows(self.path, whole):
+            self.done.add(row["line"])
+        if whole != end:
+            self._file.seek(whole)
+            _check_half_line(self._file.read(len(_BEGINNING)), self.path)
+            self._file.truncate(whole)
+
+    def _whole_lines(self) -> tuple[int, int]:
+        """Where the last whole line ends, and where the file does."""
         end = self._file.seek(0, os.SEEK_END)
         whole = end
         while whole > 0:
@@ -82,8 +96,12 @@ class Output:
                 whole = start + found + 1
                 break
             whole = start
-        if whole != end:
-            self._file.truncate(whole)
+        return whole, end
+
+
+def _check_half_line(beginning: bytes, path: Path) -> None:
+    if not _BEGINNING.startswith(beginning):
+        raise ConfigurationError(f"{path} ends with a line that `groupjudge judge` did not write: choose another --out")
 
 
 def row_of(group: FileGroup, judgement: Judgement) -> dict[str, Any]:
@@ -102,10 +120,13 @@ def row_of(group: FileGroup, judgement: Judgement) -> dict[str, Any]:
     return row
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an output file. Raises ConfigurationError where a line was not written by this program."""
+def read_rows(path: Path, size: int | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of an output file, or of its first `size` bytes. Raises ConfigurationError where a line was not written
+    by this program."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
+            if size is not None and (size := size - len(line)) < 0:
+                return
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
                 if type(row["line"]) is not int or row["line"] < 1:

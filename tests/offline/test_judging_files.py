@@ -1,0 +1,171 @@
+"""Judging a file, resuming, and what is derived from it (H14)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from groupjudge.errors import ConfigurationError, JudgeFailed
+from groupjudge.model import AnswerTexts, Judgement, Topic, Verdict
+from groupjudge.offline.command import Request, run
+from groupjudge.offline.results import Done, Output, read_rows
+
+GROUPS = [
+    {"id": "a", "question": "which?", "answers": ["3", "5", "1"]},
+    {"id": "b", "question": "which then?", "answers": ["2", "2"]},
+    {"id": "c", "question": [{"role": "user", "content": "and?"}], "answers": ["1", "4"]},
+]
+
+
+class Judge:
+    """Gives each answer the number that it is; fails where an answer is `no`. Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.at_once = 0
+        self.most = 0
+
+    async def __call__(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+        self.asked.append(topic.conversation[-1].content)
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        if any(text.answer == "no" for text in texts):
+            raise JudgeFailed("it said no", "said no")
+        rewards = tuple(float(text.answer) for text in texts)
+        return Judgement(rewards, (Verdict(0, 1, 0, rewards[0], rewards[-1], 3.0),), None)
+
+
+@pytest.fixture
+def judge() -> Judge:
+    return Judge()
+
+
+def write(path: Path, rows: Sequence[object]) -> str:
+    path.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+async def play(judge: Judge, source: str, out: Path, **options: object) -> tuple[bool, str]:
+    said = io.StringIO()
+    request = Request(source, out, default_size=2, max_size=16, **options)  # type: ignore[arg-type]
+    tally = await run(request, judge, Console(file=said, width=200))
+    return tally.is_clean, said.getvalue()
+
+
+def rewards(out: Path) -> dict[str, list[float]]:
+    return {row["id"]: row["rewards"] for row in read_rows(out)}
+
+
+async def test_every_group_is_judged_once_and_written(judge: Judge, tmp_path: Path) -> None:
+    """H14: one line a group: rewards, every verdict, the metrics; a second run judges nothing again."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    assert (await play(judge, source, out))[0]
+    assert rewards(out) == {"a": [3.0, 5.0, 1.0], "b": [2.0, 2.0], "c": [1.0, 4.0]}
+    assert all(row["verdicts"][0]["ranking"] == 3.0 for row in read_rows(out))
+    before = out.read_bytes()
+    clean, said = await play(judge, source, out)
+    assert clean
+    assert "3 had been judged before" in said
+    assert sorted(judge.asked) == ["and?", "which then?", "which?"]
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("kept", range(0, 400, 7))
+async def test_a_crash_at_any_byte_costs_one_line_at_most(judge: Judge, tmp_path: Path, kept: int) -> None:
+    """H14: whatever a crash left of the output, the next run drops the half line, judges what is missing and nothing
+    else."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    await play(judge, source, out)
+    whole = out.read_bytes()
+    out.write_bytes(whole[:kept])
+    lines = whole[:kept].count(b"\n")
+    judge.asked.clear()
+    assert (await play(judge, source, out))[0]
+    assert len(judge.asked) == 3 - lines
+    assert rewards(out) == {"a": [3.0, 5.0, 1.0], "b": [2.0, 2.0], "c": [1.0, 4.0]}
+    assert out.read_bytes().count(b"\n") == 3
+
+
+async def test_what_fails_is_said_and_judged_again(judge: Judge, tmp_path: Path) -> None:
+    """H14: a judge failure and a bad line are reported with their numbers and stop nothing; a failed group is not
+    written, so the next run judges it again."""
+    source, out = (
+        write(tmp_path / "in", ["nonsense\n", {"question": "?", "answers": ["1", "no"]}, *GROUPS]),
+        tmp_path / "out",
+    )
+    clean, said = await play(judge, source, out)
+    assert not clean
+    assert "line 1:" in said
+    assert "line 2: the judge failed: it said no" in said
+    assert sorted(rewards(out)) == ["a", "b", "c"]
+    judge.asked.clear()
+    assert not (await play(judge, source, out))[0]
+    assert judge.asked == ["?"]
+
+
+async def test_limit_and_how_many_are_judged_at_once(judge: Judge, tmp_path: Path) -> None:
+    """H14: `--limit` counts groups that are judged now; never more than 64 are judged at a time."""
+    many = [{"id": str(n), "question": f"{n}?", "answers": ["1", "2"]} for n in range(200)]
+    source, out = write(tmp_path / "in", many), tmp_path / "out"
+    await play(judge, source, out, limit=5)
+    assert len(rewards(out)) == 5
+    await play(judge, source, out, limit=7)
+    assert len(rewards(out)) == 12
+    await play(judge, source, out)
+    assert len(rewards(out)) == 200
+    assert 2 <= judge.most <= 64
+
+
+@pytest.mark.parametrize("plain", [False, True])
+async def test_pairs_and_best_answers(judge: Judge, tmp_path: Path, plain: bool) -> None:
+    """Issue 6: the best over the worst with the gap as margin, in both forms; equal rewards make no pair; the best
+    answer of each group, the first of equals."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    pairs, best = tmp_path / "pairs", tmp_path / "best"
+    await play(judge, source, out, pairs=pairs, best=best, plain=plain)
+    found = [json.loads(line) for line in pairs.read_text().splitlines()]
+    if plain:
+        wanted = [("which?", "5", "1", 4.0), ("and?", "4", "1", 3.0)]
+        assert [(row["prompt"], row["chosen"], row["rejected"], row["margin"]) for row in found] == wanted
+    else:
+        assert found[0]["prompt"] == [{"role": "user", "content": "which?"}]
+        assert found[0]["chosen"] == [{"role": "assistant", "content": "5"}]
+        assert found[0]["rejected"] == [{"role": "assistant", "content": "1"}]
+    bests = [json.loads(line) for line in best.read_text().splitlines()]
+    assert [(row["id"], row["slot"], row["answer"]) for row in bests] == [("a", 1, "5"), ("b", 0, "2"), ("c", 1, "4")]
+
+
+@pytest.mark.parametrize("text", ['{"something": "else"}\n', "a text without a line break", '{"line": 1}\nmy notes'])
+async def test_a_foreign_output_file_is_refused(judge: Judge, tmp_path: Path, text: str) -> None:
+    """H14: a file that this command did not write is neither appended to nor cut."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    out.write_text(text)
+    with pytest.raises(ConfigurationError, match="choose another --out"):
+        await play(judge, source, out)
+    assert out.read_text() == text
+    assert judge.asked == []
+
+
+def test_done_remembers_lines() -> None:
+    """A bit a line: exactly the added ones are in."""
+    done = Done()
+    for line in (1, 8, 9, 1_000_000, 8):
+        done.add(line)
+    assert [line for line in range(1, 20) if line in done] == [1, 8, 9]
+    assert 1_000_000 in done
+    assert 2_000_000 not in done
+    assert done.count == 4
+
+
+def test_an_output_that_cannot_be_opened_is_one_clear_error(tmp_path: Path) -> None:
+    """H13: the path and the reason, no traceback."""
+    with pytest.raises(ConfigurationError, match="cannot write"):
+        Output(tmp_path / "missing" / "out")
