@@ -10,13 +10,14 @@ nothing around it (no blanks, plus sign, exponent or underscore).
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from groupjudge.judging.lenient import QUOTE_MARKS, Found, LenientReader, Tangled
+from groupjudge.judging.lenient import MAX_DEPTH, QUOTE_MARKS, Found, LenientReader, Tangled
 from groupjudge.model import Reading
 
 MAX_REPLY_BYTES: Final = 1 << 20
@@ -66,7 +67,7 @@ class _Candidate(NamedTuple):
 
 def read_verdict(text: str, rules: ReadingRules) -> ReadResult:
     """Read the verdict out of a judge's final text (its reasoning channel left out). Never raises."""
-    if len(text) > MAX_REPLY_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_REPLY_BYTES:
+    if _is_too_long(text):
         return ReadResult(None, False, f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     text = text.strip().removeprefix("\ufeff")
     try:
@@ -77,15 +78,47 @@ def read_verdict(text: str, rules: ReadingRules) -> ReadResult:
     return _chosen(candidates, rules)
 
 
+def _is_too_long(text: str) -> bool:
+    return 4 * len(text) > MAX_REPLY_BYTES and len(text.encode("utf-8", "surrogatepass")) > MAX_REPLY_BYTES
+
+
 def _whole(text: str) -> Found | None:
     """The text as one JSON object or list, where that is what it is."""
     if not text.startswith(("{", "[")):
         return None
+    if (plain := _plain(text)) is not None:
+        return plain
     try:
         found = LenientReader(text).read(0)
     except Tangled:
         return None
     return found if isinstance(found, Found) and found.strict and found.end == len(text) else None
+
+
+class _Repeated(ValueError):
+    """A key comes twice."""
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise _Repeated
+    return members
+
+
+_decode_plain: Final = json.JSONDecoder(object_pairs_hook=_members, parse_int=float).decode
+
+
+def _plain(text: str) -> Found | None:
+    """As the reader of everything finds it, for what most judges send: strict JSON, nested a little, each key once. A
+    tenth of the time; None says nothing."""
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        return None
+    try:
+        value = _decode_plain(text)
+    except (ValueError, RecursionError):
+        return None
+    return Found(value, len(text), strict=True, unique=True, closed=True)
 
 
 def _without_thinking(text: str) -> str:

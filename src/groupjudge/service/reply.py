@@ -21,7 +21,7 @@ async def send_reply(send: Send, reply: Reply) -> None:
 async def send_pieces(
     send: Send, status: int, length: int, pieces: Iterable[bytes], headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> None:
-    """Send a JSON body of `length` bytes that comes in `pieces`; a large one is made only once those before it have gone
+    """Send a JSON body of `length` bytes that comes in `pieces`; of large ones each is made once those before it are
     out."""
     fields = [_JSON, (b"content-length", str(length).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": fields})
