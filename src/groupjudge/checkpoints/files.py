@@ -5,7 +5,7 @@
 
 The records are written under a temporary name, flushed, and renamed to the name that holds their digest; the manifest
 is written under a temporary name as well, flushed, and linked to its own, which fails where one stands already. After
-each of the two the directory is flushed.
+each of the two the directory is flushed. From the link on the checkpoint stands.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 import msgspec
 
-from groupjudge.checkpoints.records import SessionRecord, from_line, to_line
+from groupjudge.checkpoints.records import SessionRecord, from_line
 from groupjudge.errors import GroupJudgeError, InvalidCheckpoint
 
 SCHEMA_VERSION = 1
@@ -31,7 +33,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 20
-_FLUSH_EVERY = 1 << 20
+_CHUNK = 1 << 18
 
 
 class CheckpointConflict(GroupJudgeError):
@@ -68,47 +70,78 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.asdict(self)
 
 
+class Publication:
+    """The one moment at which a checkpoint begins to stand, and whoever wants it not to come (C12)."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._stopped = False
+
+    def stop(self) -> bool:
+        """Let nothing be published any more; says whether that is certain already. Where it is not, the link is being
+        made at this moment: ask again. Never waits."""
+        self._stopped = True
+        if not self._lock.acquire(blocking=False):
+            return False
+        self._lock.release()
+        return True
+
+    def refuse_if_stopped(self) -> None:
+        """Raises WriteStopped."""
+        if self._stopped:
+            raise WriteStopped("the checkpoint was resumed while it was written")
+
+    def publish(self, link: Callable[[], None]) -> None:
+        """Call `link` unless it was stopped before (then WriteStopped)."""
+        with self._lock:
+            self.refuse_if_stopped()
+            link()
+
+
 def directory_of(checkpoint_dir: Path, instance: str) -> Path:
     """Where an instance's files of a checkpoint lie."""
     return checkpoint_dir / "gym" / KIND / instance
 
 
-def inside(checkpoint_dir: str, root: str | None) -> Path:
-    """The directory with its links resolved. Raises InvalidCheckpoint where it is relative or leaves `root` (C13)."""
+def inside(checkpoint_dir: str, root: str | None, instance: str) -> Path:
+    """The directory with its links resolved. Raises InvalidCheckpoint where it is relative, or where it or the place of
+    the instance's files in it leaves `root` (C13)."""
     path = Path(checkpoint_dir)
     if "\0" in checkpoint_dir or not path.is_absolute():
         raise InvalidCheckpoint("checkpoint_dir must be an absolute path")
-    resolved = path.resolve()
-    if root is not None and not resolved.is_relative_to(Path(root).resolve()):
-        raise InvalidCheckpoint("checkpoint_dir does not lie inside checkpoint.root_dir")
+    try:
+        resolved = path.resolve()
+        if root is not None:
+            top = Path(root).resolve()
+            for place in (resolved, directory_of(resolved, instance).resolve()):
+                if not place.is_relative_to(top):
+                    raise InvalidCheckpoint("checkpoint_dir does not lie inside checkpoint.root_dir")
+    except (OSError, RuntimeError) as error:
+        raise InvalidCheckpoint(f"checkpoint_dir cannot be resolved: {_why(error)}") from None
     return resolved
 
 
 def write(
-    checkpoint_dir: Path,
-    instance: str,
-    checkpoint_id: str,
-    records: Iterable[SessionRecord],
-    is_stopped: Callable[[], bool] = lambda: False,
+    checkpoint_dir: Path, instance: str, checkpoint_id: str, lines: Iterable[str], publication: Publication
 ) -> Manifest:
     """Write a checkpoint and return its manifest; the same checkpoint again returns the one that stands.
 
-    `is_stopped` is asked between the steps: once it says yes nothing is published any more. Raises CheckpointConflict,
-    WriteFailed, WriteStopped, InvalidCheckpoint (what stands there is broken).
+    Once `publication` is stopped nothing is published any more. Raises CheckpointConflict, WriteFailed, WriteStopped,
+    InvalidCheckpoint (what stands there is broken).
     """
     directory = directory_of(checkpoint_dir, instance)
     try:
-        _make(directory)
+        _make(directory, checkpoint_dir)
         _refuse_another(directory, checkpoint_id, instance)
         with _temporary(directory) as (file, name):
-            digest, count = _write_records(file, records, is_stopped)
+            digest, count = _write_records(file, lines, publication)
             manifest = Manifest(SCHEMA_VERSION, KIND, instance, checkpoint_id, f"records-{digest}.jsonl", digest, count)
-            _refuse_if(is_stopped)
+            publication.refuse_if_stopped()
             os.replace(name, directory / manifest.records_file)
-            flush_directory(directory)
-        return _publish(directory, manifest, is_stopped)
+        flush_directory(directory)
+        return _publish(directory, manifest, publication)
     except OSError as error:
-        raise WriteFailed(f"cannot write the checkpoint: {error.strerror or error}") from error
+        raise WriteFailed(f"cannot write the checkpoint: {_why(error)}") from error
 
 
 def read(checkpoint_dir: Path, instance: str) -> tuple[Manifest, list[SessionRecord]]:
@@ -134,11 +167,14 @@ def flush_directory(directory: Path) -> None:
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _make(directory: Path) -> None:
-    """Make a directory and those above it, each of them flushed into its parent."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+def _make(directory: Path, checkpoint_dir: Path) -> None:
+    """Make a directory and those above it, each flushed into its parent. Those below `checkpoint_dir` may just have
+    been made by somebody else, who has not flushed them yet."""
+    missing = [path for path in (checkpoint_dir, *checkpoint_dir.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
-    for path in missing:
+    for path in (directory, *directory.parents):
+        if path not in missing and not path.is_relative_to(checkpoint_dir / "gym"):
+            break
         flush_directory(path.parent)
 
 
@@ -161,31 +197,39 @@ def _temporary(directory: Path) -> Iterator[tuple[BinaryIO, Path]]:
             name.unlink(missing_ok=True)
 
 
-def _write_records(file: BinaryIO, records: Iterable[SessionRecord], is_stopped: Callable[[], bool]) -> tuple[str, int]:
-    digest, count, since = hashlib.sha256(), 0, 0
-    for record in records:
-        line = to_line(record)
-        count += 1
-        digest.update(line)
-        file.write(line)
-        since += len(line)
-        if since >= _FLUSH_EVERY:
-            _refuse_if(is_stopped)
-            since = 0
+def _write_records(file: BinaryIO, lines: Iterable[str], publication: Publication) -> tuple[str, int]:
+    """Large pieces, so that hashing and writing hold no other thread up."""
+    digest, count = hashlib.sha256(), 0
+    for piece, lines_in_it in _pieces(lines):
+        publication.refuse_if_stopped()
+        digest.update(piece)
+        file.write(piece)
+        count += lines_in_it
     file.flush()
     os.fsync(file.fileno())
     return digest.hexdigest(), count
 
 
-def _publish(directory: Path, manifest: Manifest, is_stopped: Callable[[], bool]) -> Manifest:
+def _pieces(lines: Iterable[str]) -> Iterator[tuple[bytes, int]]:
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if size >= _CHUNK:
+            yield "".join(piece).encode(), len(piece)
+            piece, size = [], 0
+    yield "".join(piece).encode(), len(piece)
+
+
+def _publish(directory: Path, manifest: Manifest, publication: Publication) -> Manifest:
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     with _temporary(directory) as (file, name):
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-        _refuse_if(is_stopped)
         try:
-            os.link(name, directory / MANIFEST)
+            publication.publish(lambda: os.link(name, directory / MANIFEST))
         except FileExistsError:
             _agree(_read_manifest(directory / MANIFEST, manifest.instance), manifest)
     flush_directory(directory)
@@ -197,22 +241,35 @@ def _agree(standing: Manifest, manifest: Manifest) -> None:
         raise CheckpointConflict(f"checkpoint {standing.checkpoint_id!r} with other records stands in this directory")
 
 
-def _refuse_if(is_stopped: Callable[[], bool]) -> None:
-    if is_stopped():
-        raise WriteStopped("the checkpoint was resumed while it was written")
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)[:200]
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read_manifest(path: Path, instance: str) -> Manifest:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A file of a checkpoint: no link that leads elsewhere, and nothing that never ends. Raises InvalidCheckpoint."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(_MAX_MANIFEST_BYTES)
-        manifest = msgspec.json.decode(text, type=Manifest)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InvalidCheckpoint(f"{path.name}: is no regular file")
+            with open(descriptor, "rb", closefd=False) as file:
+                yield file
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise InvalidCheckpoint(f"{MANIFEST}: {error.strerror or error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidCheckpoint(f"{path.name}: {_why(error)}") from None
+
+
+def _read_manifest(path: Path, instance: str) -> Manifest:
+    with _opened(path) as file:
+        text = file.read(_MAX_MANIFEST_BYTES)
+    try:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidCheckpoint(f"{MANIFEST}: {str(error)[:200]}") from None
     _check_manifest(manifest, instance)
     return manifest
@@ -235,17 +292,12 @@ def _check_manifest(manifest: Manifest, instance: str) -> None:
 
 def _read_records(path: Path, manifest: Manifest) -> Iterator[SessionRecord]:
     digest = hashlib.sha256()
-    records: list[SessionRecord] = []
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), 1):
-                digest.update(line)
-                where = f"{path.name}, line {number}"
-                if not line.endswith(b"\n"):
-                    raise InvalidCheckpoint(f"{where}: cut short, or longer than {_MAX_LINE_BYTES} bytes")
-                records.append(from_line(line, where))
-    except OSError as error:
-        raise InvalidCheckpoint(f"{path.name}: {error.strerror or error}") from None
+    with _opened(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), 1):
+            digest.update(line)
+            where = f"{path.name}, line {number}"
+            if not line.endswith(b"\n"):
+                raise InvalidCheckpoint(f"{where}: cut short, or longer than {_MAX_LINE_BYTES} bytes")
+            yield from_line(line, where)
     if digest.hexdigest() != manifest.records_sha256:
         raise InvalidCheckpoint(f"{path.name}: its bytes are not those that the manifest names")
-    return iter(records)

@@ -155,9 +155,9 @@ class Memory:
         slot = backing.sessions[session]
         answer = result.seats.answers[slot]
         assert answer is not None, "a session names an empty slot"
-        member_id = result.seats.member_id_of(slot)
-        named = (backing.key, result.attempt, result.seats.size, result.question)
-        return Exported(*named, slot, member_id, answer, result.outcomes[slot])
+        seats, outcome = result.seats, result.outcomes[slot]
+        member_id = None if seats.by_member is None else seats.member_id_of(slot)
+        return Exported(backing.key, result.attempt, seats.size, result.question, slot, member_id, answer, outcome)
 
     def install(self, run: Run, members: Sequence[Restored], now: float) -> None:
         """C21: one finished group of the exported `members`, which agree on all but slot, answer and outcome (C20)."""

@@ -5,6 +5,7 @@ The state names its fingerprint scheme: fingerprints of another scheme cannot be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -19,6 +20,8 @@ DEFAULT_SCORES = "groupjudge:default_scores"
 MAX_REASON = 2000
 MAX_SIZE = 1 << 20
 _MAX_ATTEMPT = 2**63
+_LARGEST = 1 << 1023
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _ALWAYS = frozenset(("group_id", "attempt", "size", "question", "slot", "answer", "scheme"))
 _SOMETIMES = frozenset(("member_id", "reward", "failure_kind", "failure_reason"))
@@ -79,7 +82,7 @@ def _outcome(state: Mapping[str, Any], need: Callable[[bool, str], None]) -> Out
     need(reason is None or _is_text(reason, MAX_REASON, empty=True), "failure_reason is no text of 2,000 characters")
     if "reward" in state:
         reward = state["reward"]
-        need(type(reward) in (int, float) and isfinite(reward), "reward is no finite number")
+        need(_is_finite(reward), "reward is no finite number")
         need(kind in (None, DEFAULT_SCORES), "failure_kind of a rewarded member is unknown")
         return Rewarded(float(reward), kind, reason)
     need(kind == JUDGE_FAILED, "neither a reward nor a judge failure")
@@ -87,12 +90,13 @@ def _outcome(state: Mapping[str, Any], need: Callable[[bool, str], None]) -> Out
 
 
 def _fingerprint(value: object, need: Callable[[bool, str], None]) -> Fingerprint:
-    need(isinstance(value, str) and len(value) == 64, "a fingerprint is 64 hexadecimal digits")
-    try:
-        return Fingerprint(bytes.fromhex(str(value)))
-    except ValueError:
-        need(False, "a fingerprint is 64 hexadecimal digits")
-        raise
+    need(isinstance(value, str) and _DIGEST.fullmatch(value) is not None, "a fingerprint is 64 hexadecimal digits")
+    return Fingerprint(bytes.fromhex(str(value)))
+
+
+def _is_finite(value: object) -> bool:
+    """Also of integers that no float holds."""
+    return (type(value) is float and isfinite(value)) or (type(value) is int and abs(value) <= _LARGEST)
 
 
 def _is_count(value: object, end: int) -> bool:

@@ -63,7 +63,7 @@ def build_app(parts: Parts) -> ASGIApp:
     small = _SmallRoutes(parts)
     routes = [
         Route("/verify", parts.verify, methods=["POST"]),
-        Route("/compare", parts.compare, methods=["POST"]),
+        Route("/compare", small.compare, methods=["POST"]),
         Route("/seed_session", small.seed_session, methods=["POST"]),
         Route("/close_session", small.close_session, methods=["POST"]),
         *(Route(path, small.alive) for path in ("/healthz", "/livez", "/health")),
@@ -113,10 +113,19 @@ class _SmallRoutes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
+    async def compare(self, request: Request) -> ASGIApp:
+        """C24: for everybody but a retired episode."""
+        self._parts.episodes.refuse_retired(request.scope)
+        return self._parts.compare
+
     async def seed_session(self, request: Request) -> Response:
-        await self._read_object(request)
-        headers = await self._parts.episodes.seed(request.scope, request.headers)
-        return _response(wire.json_reply({}, headers=headers))
+        episodes = self._parts.episodes
+        try:
+            await self._read_object(request)
+            reply = wire.json_reply({}, headers=await episodes.seed(request.scope, request.headers, request.receive))
+        except GroupJudgeError as error:
+            reply = wire.of_error(error)
+        return _response(reply._replace(headers=(*reply.headers, *episodes.seeding)))
 
     async def close_session(self, request: Request) -> Response:
         await self._read_object(request)

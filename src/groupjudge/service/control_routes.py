@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from math import isfinite
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from groupjudge.answers.jsontext import parse
-from groupjudge.checkpoints.records import Episode, episode_of, is_rollout_id
+from groupjudge.checkpoints.records import MAX_ATTEMPT, Episode, is_rollout_id
 from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.checkpointing import Participant
 from groupjudge.service.control import ControlError, Reply
 from groupjudge.service.front import CONTROL_PREFIX
+from groupjudge.service.wire import STATUS as STATUS_ELSEWHERE
+
+log = structlog.get_logger(__name__)
 
 BASE = f"{CONTROL_PREFIX}v1/checkpoint"
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -33,10 +39,10 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "invalid_checkpoint_state": 422,
         "invalid_request": 422,
         "write_failed": 500,
-        "shutting_down": 503,
     }
 )
 _MAX_DETAIL = 2000
+_LARGE = 1 << 16
 _CHECKPOINT_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z"
 
 CheckpointId = Annotated[str, msgspec.Meta(pattern=_CHECKPOINT_ID)]
@@ -45,8 +51,8 @@ CheckpointId = Annotated[str, msgspec.Meta(pattern=_CHECKPOINT_ID)]
 class EpisodeId(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """An episode as it is named in bodies (C1)."""
 
-    rollout_id: Annotated[str, msgspec.Meta(pattern=_ROLLOUT_ID)]
-    attempt: Annotated[int, msgspec.Meta(ge=0)] = 0
+    rollout_id: str
+    attempt: int = 0
 
 
 class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +86,7 @@ class RetireCall(Call, frozen=True):
 class ForgetCall(Call, frozen=True):
     """`forget`."""
 
-    rollout_ids: list[Annotated[str, msgspec.Meta(pattern=_ROLLOUT_ID)]]
+    rollout_ids: list[str]
 
 
 C = TypeVar("C", bound=Call)
@@ -116,7 +122,10 @@ class ControlRoutes:
             except GroupJudgeError as error:
                 return _refused(error)
             except Disconnected:
-                return Response(status_code=499)
+                return Response()  # nobody is there to read it
+            except Exception as error:
+                log.error("control_broke", path=request.url.path[:200], error=type(error).__name__)
+                return _error("internal", f"an internal error ({type(error).__name__})")
 
         return endpoint
 
@@ -128,11 +137,7 @@ class ControlRoutes:
     async def _body(self, request: Request, kind: type[C]) -> C:
         async with self._reader.place(request.headers) as place:
             body = await self._reader.read(request.headers, request.receive, place)
-        parse(body)  # names what is wrong with the JSON, and refuses what msgspec lets pass
-        try:
-            call = msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidRequest.at(msg=str(error)[:300]) from None
+        call = await _at_once_or_aside(partial(_decoded, body, kind), len(body))
         if not isfinite(call.deadline_ts):
             raise InvalidRequest.at("deadline_ts", msg="must be finite: absolute Unix seconds")
         return call
@@ -146,16 +151,16 @@ class ControlRoutes:
 
     async def _commit(self, request: Request) -> Reply:
         call = await self._body(request, CommitCall)
-        scope = None if call.episode_ids is None else _episodes(call.episode_ids)
+        scope = None if call.episode_ids is None else await _episodes(call.episode_ids)
         return await self._participant.commit(call.checkpoint_id, call.deadline_ts, call.checkpoint_dir, scope)
 
     async def _restore(self, request: Request) -> Reply:
         call = await self._body(request, RestoreCall)
-        scope = None if call.episode_ids is None else _episodes(call.episode_ids)
+        scope = None if call.episode_ids is None else await _episodes(call.episode_ids)
         return await self._participant.restore(call.checkpoint_id, call.deadline_ts, call.checkpoint_dir, scope)
 
     async def _resume(self, request: Request) -> Reply:
-        return self._participant.resume((await self._body(request, Call)).checkpoint_id)
+        return await self._participant.resume((await self._body(request, Call)).checkpoint_id)
 
     async def _renew(self, request: Request) -> Reply:
         call = await self._body(request, Call)
@@ -163,10 +168,7 @@ class ControlRoutes:
 
     async def _retire(self, request: Request) -> Reply:
         call = await self._body(request, RetireCall)
-        episodes = _episodes(call.episode_ids)
-        if not episodes:
-            raise InvalidRequest.at("episode_ids", msg="name at least one episode")
-        return await self._participant.retire(call.checkpoint_id, call.deadline_ts, episodes)
+        return await self._participant.retire(call.checkpoint_id, call.deadline_ts, await _episodes(call.episode_ids))
 
     async def _forget(self, request: Request) -> Reply:
         call = await self._body(request, ForgetCall)
@@ -176,14 +178,30 @@ class ControlRoutes:
         return self._participant.forget(call.checkpoint_id, call.deadline_ts, call.rollout_ids)
 
 
-def _episodes(values: list[Any]) -> frozenset[Episode]:
-    found: set[Episode] = set()
+T = TypeVar("T")
+
+
+async def _at_once_or_aside(work: Callable[[], T], size: int) -> T:
+    """Do it here, or, where `size` bytes make it long, in a thread."""
+    return work() if size < _LARGE else await asyncio.to_thread(work)
+
+
+def _decoded(body: bytes, kind: type[C]) -> C:
+    try:
+        return msgspec.json.decode(body.removeprefix(codecs.BOM_UTF8), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest.at(msg=str(error)[:300]) from None
+
+
+async def _episodes(values: list[EpisodeId]) -> frozenset[Episode]:
+    return await _at_once_or_aside(partial(_checked, values), 50 * len(values))
+
+
+def _checked(values: list[EpisodeId]) -> frozenset[Episode]:
     for index, value in enumerate(values):
-        episode = episode_of(value)
-        if episode is None:
+        if not is_rollout_id(value.rollout_id) or not 0 <= value.attempt < MAX_ATTEMPT:
             raise InvalidRequest.at("episode_ids", index, msg='is no episode: {"rollout_id": ..., "attempt": 0}')
-        found.add(episode)
-    return frozenset(found)
+    return frozenset(Episode(value.rollout_id, value.attempt) for value in values)
 
 
 def _refused(error: GroupJudgeError) -> Response:
@@ -191,8 +209,16 @@ def _refused(error: GroupJudgeError) -> Response:
     detail = str(error)
     if isinstance(error, InvalidRequest):
         detail = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.problems)
-    return _response(STATUS.get(code, 422), {"error": {"code": code, "detail": detail[:_MAX_DETAIL]}})
+    return _error(code, detail)
 
 
-def _response(status: int, value: Mapping[str, Any]) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+def _error(code: str, detail: str) -> Response:
+    """C8. What may go wrong with any request has the status that it has elsewhere."""
+    status = STATUS.get(code) or STATUS_ELSEWHERE.get(code, 500)
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    detail = detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL]
+    return _response(status, {"error": {"code": code, "detail": detail}}, headers)
+
+
+def _response(status: int, value: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
