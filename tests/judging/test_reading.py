@@ -44,6 +44,7 @@ def test_think_tags_inside_a_text_that_is_json_are_text() -> None:
     """J11: it is read before any think tag is looked for."""
     assert reading('{"why": "it says </think> and <think>", ' + FIRST[1:]) == IS_FIRST
     assert reading('[{"why": "it says </think>", ' + FIRST[1:] + "]") == IS_FIRST
+    assert reading('\ufeff{"why": "it says </think>", ' + FIRST[1:]) == IS_FIRST
 
 
 @pytest.mark.parametrize(
