@@ -1,0 +1,128 @@
+"""What the HTTP protocol does beyond uvicorn's (L8): over a transport that is none, so that bytes and hang-ups come in
+any order and in the same instant."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import uvicorn
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from groupjudge.service.protocol import CarefulProtocol
+
+from .asgi import until
+
+
+class Transport(asyncio.Transport):
+    """Takes everything and says nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Wire:
+    """A connection: what the application was given is in `heard`, one list a request."""
+
+    def __init__(self, asks: asyncio.Event | None = None) -> None:
+        self.heard: list[list[Message]] = []
+        self._asks = asks
+        config = uvicorn.Config(self._app, interface="asgi3", loop="none", ws="none", lifespan="off", log_config=None)
+        config.load()
+        self.protocol = CarefulProtocol(config, ServerState(), {})
+        self.transport = Transport()
+        self.protocol.connection_made(self.transport)
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        heard: list[Message] = []
+        self.heard.append(heard)
+        if self._asks is not None:
+            await self._asks.wait()
+        while True:
+            heard.append(await receive())
+            if heard[-1]["type"] == "http.disconnect":
+                return
+
+    def hang_up(self) -> None:
+        self.transport.closed = True
+        self.protocol.connection_lost(None)
+
+    async def ended(self) -> None:
+        await until(lambda: not self.protocol.tasks)
+
+
+HEAD = b"POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("parts", [[HEAD + b"body"], [HEAD, b"body"], [HEAD + b"bo", b"dy"]])
+async def test_a_whole_body_is_handed_out_before_its_caller_is_gone(parts: list[bytes], waits: bool) -> None:
+    """L8: whoever asks late gets it too, once."""
+    asks = asyncio.Event()
+    wire = Wire(asks if waits else None)
+    for part in parts:
+        wire.protocol.data_received(part)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    wire.hang_up()
+    asks.set()
+    await wire.ended()
+    (heard,) = wire.heard
+    bodies = [message for message in heard if message["type"] == "http.request"]
+    assert b"".join(message["body"] for message in bodies) == b"body"
+    assert [message["more_body"] for message in bodies][-1] is False
+    assert [message["more_body"] for message in bodies].count(False) == 1
+    assert heard[-1] == {"type": "http.disconnect"}
+
+
+async def test_in_the_same_instant_too() -> None:
+    """L8: bytes and hang-up come before the application had a turn."""
+    wire = Wire()
+    wire.protocol.data_received(HEAD + b"body")
+    wire.hang_up()
+    await wire.ended()
+    assert [message.get("body") for message in wire.heard[0]] == [b"body", None]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("parts", [[HEAD], [HEAD + b"bod"], [HEAD + b"b", b"od"]])
+async def test_a_body_cut_short_is_none(parts: list[bytes], waits: bool) -> None:
+    """H10a: its beginning may be handed out, its end is the hang-up."""
+    asks = asyncio.Event()
+    wire = Wire(asks if waits else None)
+    for part in parts:
+        wire.protocol.data_received(part)
+        await asyncio.sleep(0)
+    wire.hang_up()
+    asks.set()
+    await wire.ended()
+    (heard,) = wire.heard
+    assert all(message["more_body"] for message in heard[:-1])
+    assert heard[-1] == {"type": "http.disconnect"}
+
+
+async def test_the_request_that_waits_is_told_though_more_were_sent_behind_it() -> None:
+    """L8: those behind it never began."""
+    wire = Wire()
+    wire.protocol.data_received(HEAD + b"body" + HEAD + b"more" + HEAD + b"mo")
+    await until(lambda: bool(wire.heard and wire.heard[0]))
+    wire.hang_up()
+    await wire.ended()
+    (heard,) = wire.heard
+    assert [message.get("body") for message in heard] == [b"body", None]

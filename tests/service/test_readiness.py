@@ -1,0 +1,64 @@
+"""Whether the judge can be reached, asked seldom (H8)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from groupjudge.service import readiness
+from groupjudge.service.readiness import FRESH_S, Readiness
+
+
+class Judge:
+    """Says what it is told to say, and counts how often it is asked."""
+
+    def __init__(self, says: str | None = None) -> None:
+        self.says = says
+        self.asked = 0
+
+    async def __call__(self) -> str | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return self.says
+
+
+async def test_the_judge_is_asked_once_however_many_want_to_know() -> None:
+    """H8: at the same time, and soon after."""
+    judge, now = Judge("no"), [0.0]
+    ready = Readiness(judge, clock=lambda: now[0])
+    assert await asyncio.gather(*(ready.why_not() for _ in range(5))) == ["no"] * 5
+    now[0] = FRESH_S - 0.001
+    judge.says = None
+    assert await ready.why_not() == "no"
+    assert judge.asked == 1
+
+
+async def test_what_it_said_does_not_last() -> None:
+    """H8: in both directions."""
+    judge, now = Judge("no"), [0.0]
+    ready = Readiness(judge, clock=lambda: now[0])
+    for says in ("no", None, "again"):
+        judge.says = says
+        assert await ready.why_not() == says
+        now[0] += FRESH_S
+
+
+async def test_a_judge_that_does_not_answer(monkeypatch) -> None:
+    """H8: is not ready."""
+    monkeypatch.setattr(readiness, "PATIENCE_S", 0.01)
+
+    async def never() -> str | None:
+        await asyncio.Event().wait()
+
+    assert "did not answer" in str(await Readiness(never).why_not())
+
+
+async def test_a_caller_that_leaves_does_not_keep_the_others_from_asking() -> None:
+    """A cancelled probe leaves no answer behind."""
+    judge = Judge()
+    ready = Readiness(judge)
+    first = asyncio.ensure_future(ready.why_not())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert await ready.why_not() is None
+    assert judge.asked == 2
