@@ -49,12 +49,16 @@ async def test_a_plainly_better_answer_wins_in_both_seats(judge: LocalJudge) -> 
     assert first.ranking < 3.5 < second.ranking
 
 
-async def test_equal_requests_get_equal_verdicts_whatever_was_read_between(judge: LocalJudge) -> None:
-    """J20 begins here: the cache of read prompts must not show."""
-    question = "Name two metals.", "Iron and copper.", "I can not say."
-    before = await judge.compare(group(judge, *question), ORDERS[0])
-    await judge.compare(group(judge, "Name two metals.", "Iron and cop", "No"), ORDERS[0])
-    assert await judge.compare(group(judge, *question), ORDERS[0]) == before
+async def test_equal_requests_get_equal_grades_whatever_was_read_between(judge: LocalJudge) -> None:
+    """J20 begins here: what the slots hold of other prompts must not show, not even in the last digit."""
+    question = "Give me a short definition of gravity."
+    answers = "Gravity is the force by which bodies attract each other.", "grav ity x9 !! lorem the of of mmm"
+    there, back, shared = (group(judge, question, *answers) for _ in range(3))
+    await judge.compare(there, ORDERS[0])
+    await judge.compare(back, ORDERS[1])
+    await judge.compare(group(judge, question, answers[0][:20], answers[1][:9]), ORDERS[0])
+    await judge.compare(shared, ORDERS[0])
+    assert there.grades == back.grades == shared.grades
 
 
 async def test_the_loop_turns_while_a_verdict_is_in_the_making(judge: LocalJudge) -> None:

@@ -50,8 +50,9 @@ class Worker:
         self._server = load(setup)
         self._waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
-        for slot, start in enumerate(setup["starts"]):
-            self._next(start, slot)
+        self._starts: list[str] = list(setup["starts"])
+        for slot in range(len(self._starts)):
+            self._rewind(slot)
         threading.Thread(target=self._work, daemon=True).start()
 
     def take(self, line: dict[str, Any]) -> None:
@@ -78,31 +79,34 @@ class Worker:
             return {"error": f"{type(error).__name__}: {error}"[:300], "too_long": False}
 
     def _read(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What comes next after one prompt, and how much the words that follow another one were to be expected. A slot
-        still holds what its last prompt had in common with this one: only the rest is read."""
+        """What comes next after one prompt, and how much the words that follow another one were to be expected."""
         likely = self._next(request["graded"], 0)
         if request["id"] in self._cancelled:
             return {"cancelled": True}
         return {"likely": likely, "expected": self._expected(request["told"], request["words"], 1)}
 
     def _next(self, prompt: str, slot: int) -> list[tuple[str, float]]:
+        self._rewind(slot)
         (step,) = self._steps({"prompt": prompt, "id_slot": slot, "n_predict": 1, "n_probs": WORDS})
         return [(entry["token"], entry["logprob"]) for entry in step["top_logprobs"]]
 
     def _expected(self, prompt: str, words: str, slot: int) -> list[float]:
         """The log-probabilities of the first tokens of `words`, which a grammar makes the only way to go on."""
-        body = {
-            "prompt": prompt,
-            "id_slot": slot,
-            "n_predict": EXPECTED_TOKENS,
-            "n_probs": 1,
-            "grammar": literal(words),
-        }
-        return [step["logprob"] for step in self._steps(body) if step["token"]]
+        self._rewind(slot)
+        body = {"prompt": prompt, "id_slot": slot, "n_predict": EXPECTED_TOKENS, "n_probs": 1}
+        return [step["logprob"] for step in self._steps({**body, "grammar": literal(words)}) if step["token"]]
+
+    def _rewind(self, slot: int) -> None:
+        """Let a slot hold what all of its prompts start with, and no more. What was read before then decides nothing:
+        how many tokens are read at once shows in the last digits of their numbers."""
+        if slot < len(self._starts):
+            _checked(self._complete({"prompt": self._starts[slot], "id_slot": slot, "n_predict": 1}))
 
     def _steps(self, body: dict[str, Any]) -> list[dict[str, Any]]:
-        reply = _checked(self._server.handle_completions({**body, **FIXED}))
-        return list(reply["choices"][0]["logprobs"]["content"])
+        return list(_checked(self._complete(body))["choices"][0]["logprobs"]["content"])
+
+    def _complete(self, body: dict[str, Any]) -> Any:
+        return self._server.handle_completions({**body, **FIXED, "cache_prompt": True})
 
     def _chat(self, request: dict[str, Any]) -> dict[str, Any]:
         """A whole reply to one user message; a cancelled one stops at its next word."""
@@ -125,6 +129,7 @@ class Worker:
             "chat_template_kwargs": {"enable_thinking": False},
             "max_tokens": request["max_tokens"],
             "stream": True,
+            "cache_prompt": False,  # see _rewind
             **FIXED,
         }
         self._server.handle_chat_completions(body, listen)
@@ -135,13 +140,13 @@ class Worker:
         return {"text": "".join(parts), "finished": "stop" in reasons}
 
 
-FIXED = {"temperature": 0.0, "seed": SEED, "cache_prompt": True}
+FIXED = {"temperature": 0.0, "seed": SEED}
 
 
 def load(setup: dict[str, Any]) -> Any:
-    """The model at `path`. Three settings make its numbers independent of what was read before (measured: without them
-    the same prompt gave log-odds that differ by 0.1): no flash attention, 32-bit keys and values, no repacked weights.
-    """
+    """The model at `path`. Three settings make its numbers depend little on how many tokens are read at once (measured:
+    without them the log-odds of one prompt differ by 0.1, as much as two answers do): no flash attention, 32-bit keys
+    and values, no repacked weights."""
     llama: Any = import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = setup["path"]
