@@ -163,8 +163,10 @@ class Store(Generic[K, V]):
             assert key in loose or self._is_needed(key), "an entry is spared that nobody needs"
 
     def _drop_or_spare(self) -> None:
-        key, entry = self._queue.popitem(last=False)
-        if self._is_needed(key):
+        key, entry = next(iter(self._queue.items()))
+        is_needed = self._is_needed(key)  # asked while it is still there: its entry may be part of the answer
+        del self._queue[key]
+        if is_needed:
             self._last_place += 1
             self._spared[key] = (self._last_place, entry)
             self._places.append(self._last_place)
