@@ -1,0 +1,122 @@
+"""The table of open sessions, retired episodes and requests in flight (C2, C19, C21, C24). Cookies: `test_cookies`."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupjudge.checkpoints.records import Episode
+from groupjudge.core.backing import SessionId
+from groupjudge.errors import StaleAttempt
+from groupjudge.service.sessions import SessionTable, newest_attempts
+
+A, B = SessionId("a"), SessionId("b")
+R, R1, R2, OTHER = Episode("r"), Episode("r", 1), Episode("r", 2), Episode("other")
+
+
+@pytest.fixture
+def table() -> SessionTable:
+    return SessionTable()
+
+
+def test_a_session_is_that_of_its_episode_and_of_no_other(table: SessionTable) -> None:
+    """C2: nor of another attempt, nor without a prefix."""
+    table.seed(R, A)
+    assert table.use(A, R) == A
+    for episode in (R1, OTHER, None):
+        assert table.use(A, episode) is None
+    assert table.use(B, R) is None
+    assert table.use(None, R) is None
+
+
+def test_a_session_is_open_until_it_ends(table: SessionTable) -> None:
+    """C2: ending it again does nothing."""
+    table.seed(R, A)
+    table.seed(R1, B)
+    assert (len(table), table.is_open(A), table.is_open(B)) == (2, True, True)
+    assert table.end(A)
+    assert not table.end(A)
+    assert (len(table), table.is_open(A), table.is_open(B)) == (1, False, True)
+    assert table.sessions_of({"r": 9}) == [B]
+    assert table.end(B)
+    assert table.sessions_of({"r": 9}) == []
+    assert table.use(B, R1) is None
+
+
+def test_the_table_may_change_while_somebody_goes_through_it(table: SessionTable) -> None:
+    """C16: a commit looks at it slice by slice."""
+    table.seed(R, A)
+    table.seed(R, B)
+    for session, _ in table:
+        table.end(session)
+    assert len(table) == 0
+
+
+def test_only_a_table_without_sessions_past_or_present_is_fresh(table: SessionTable) -> None:
+    """C19."""
+    assert table.is_fresh
+    table.restore(A, R)
+    assert not table.is_fresh
+    table.end(A)
+    assert table.is_fresh
+    table.restore(A, R)
+    table.use(A, R)
+    table.end(A)
+    assert not table.is_fresh
+    seeded = SessionTable()
+    seeded.seed(R, A)
+    seeded.end(A)
+    assert not seeded.is_fresh
+
+
+def test_a_restored_session_is_unused_until_a_request_of_its_episode_comes(table: SessionTable) -> None:
+    """C21, C23."""
+    table.restore(A, R1)
+    table.seed(R, B)
+    entries = dict(table)
+    assert (entries[A].restored, entries[A].used) == (True, False)
+    assert (entries[B].restored, entries[B].used) == (False, True)
+    table.use(A, R)
+    assert not entries[A].used
+    assert table.use(A, R1) == A
+    assert entries[A].used
+
+
+def test_a_retired_episode_is_refused_with_its_earlier_attempts_until_it_is_forgotten(table: SessionTable) -> None:
+    """C24."""
+    table.retire([R1])
+    for episode in (R, R1):
+        with pytest.raises(StaleAttempt, match=episode.key):
+            table.refuse_retired(episode)
+    for episode in (R2, OTHER, None):
+        table.refuse_retired(episode)
+    table.retire([R])
+    with pytest.raises(StaleAttempt):
+        table.refuse_retired(R1)
+    table.forget(["other", "r"])
+    table.refuse_retired(R)
+
+
+def test_the_sessions_of_an_episode_are_those_of_its_earlier_attempts_too(table: SessionTable) -> None:
+    """C24."""
+    for session, episode in zip("abcd", (R, R1, R2, OTHER), strict=True):
+        table.seed(episode, SessionId(session))
+    assert set(table.sessions_of({"r": 1})) == {"a", "b"}
+    assert set(table.sessions_of({"r": 0, "other": 5, "unknown": 1})) == {"a", "d"}
+
+
+def test_requests_in_flight_are_counted_for_each_episode(table: SessionTable) -> None:
+    """C24."""
+    for episode in (R, R, R2):
+        table.enter(episode)
+    assert table.in_flight({"r": 1}) == [R]
+    assert table.in_flight({"r": 2}) == [R, R2]
+    assert table.in_flight({"other": 9}) == []
+    table.leave(R)
+    assert table.in_flight({"r": 1}) == [R]
+    table.leave(R)
+    assert table.in_flight({"r": 1}) == []
+
+
+def test_of_each_rollout_the_newest_attempt_counts() -> None:
+    """C24."""
+    assert newest_attempts([R1, R2, R, OTHER]) == {"r": 2, "other": 0}
