@@ -228,7 +228,8 @@ def test_a_fingerprint_is_a_sha256() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", '{"a":[1,2}', '{"a":[1,]}', '{"a":[01]}', '{"a":[1 2]}', '{"a":[- 1]}', '{"a":[-NaN]}', '{"a":[-NaN,1.25,1.5]}', '{"a":[1NaN]}',
+    ["", "{", '{"a":[1,2}', '{"a":[1,]}', '{"a":[01]}', '{"a":[1 2]}', '{"a":[- 1]}', '{"a":[-NaN]}',
+     '{"a":[-NaN,1.25,1.5]}', '{"a":[1NaN]}',
      '{"a":[NaN1.5]}', '{"a":[1.5,xNaN]}', '{"a":[--Infinity]}', '{"a":[1Infinity]}', '{"a":[1.]}', '{"a":[1.5,.5]}',
      '{"a":[1.5,1e]}', '{"a":[NaNNaN]}', '{"a":[nan]}', '{"a":[1.5]]}', '{"a":[1],[2]}', '{"a":[1.5],[2]}',
      '{"a":[1]} x'],
@@ -250,8 +251,10 @@ def test_an_answer_may_be_256_levels_deep_and_no_deeper(deep: str, path: dict[st
     """H10: object, list, item and 253 more."""
     with Paths(**path):
         fp(inside(deep))
-        with pytest.raises(Malformed, match="256 levels"):
-            fp(inside("[" + deep + "]"))
+        fp(f'{{"x":[[{deep}]]}}')
+        for text in (inside(f"[{deep}]"), f'{{"x":[[[{deep}]]]}}'):
+            with pytest.raises(Malformed, match="256 levels"):
+                fp(text)
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------
