@@ -40,7 +40,13 @@ def main() -> None:
             log.flush()
             value = json.loads(line)
             if "path" in value:
-                say(**({"failed": "it is broken"} if "broken" in value["path"] else {"ready": True}))
+                say(
+                    **(
+                        {"failed": f"it is broken, says {os.getpid()}"}
+                        if "broken" in value["path"]
+                        else {"ready": True}
+                    )
+                )
             elif "cancel" in value:
                 say(id=value["cancel"], cancelled=True)
             else:

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupjudge.judging.local_texts import disarmed, indented, printable, shortened, shortened_conversation
+from groupjudge.judging.local_worker import literal
 from groupjudge.model import Message
 
 
@@ -37,6 +38,10 @@ def test_no_line_but_the_first_starts_at_the_margin(text: str) -> None:
 @given(st.text())
 def test_printable_text_fits_into_one_line_of_a_grammar(text: str) -> None:
     assert printable(text).isprintable()
+
+
+def test_the_grammar_of_an_answer_quotes_what_ends_a_string() -> None:
+    assert literal(' a "b" \\') == r'root ::= " a \"b\" \\\n\n"'
 
 
 def test_of_a_long_conversation_the_first_and_the_last_messages_are_shown() -> None:
