@@ -106,8 +106,8 @@ class Walk:
             self.leave: 4,
             self.pass_time: 10,
             self.hold: 4,
-            self.end_a_session: 6 * (self.sessions > 0),
-            self.restart: 1 * (self.sessions > 0),
+            self.end_a_session: 8 * (self.sessions > 0),
+            self.restart: 3 * (self.sessions > 0),
         }
         for _ in range(steps):
             self.random.choices(list(inputs), weights=list(inputs.values()))[0]()

@@ -9,7 +9,7 @@ from tests.machine.walk import Walk
 from tests.scenarios.language import play, stories
 from tests.simulation.run import World
 
-WALKS = 120
+WALKS = 200
 WORLDS = 8
 
 
@@ -18,7 +18,7 @@ def main() -> None:
         for line, expected, came in play(path.read_text()):
             assert came == expected, f"{path.name}: {line}"
     for seed in range(WALKS):
-        Walk(seed).go(150)
+        Walk(seed).go(200)
     for seed in range(WORLDS):
         World(seed).run(5_000)
     # Tests that count looks fill a store with a million entries first: more than all others cost together. The sources
