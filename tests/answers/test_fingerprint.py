@@ -288,6 +288,12 @@ def test_other_questions_have_other_fingerprints(question: object, principle: st
     assert question_fingerprint(question, principle) != question_fingerprint("Hi?", "p")
 
 
+def test_an_item_without_a_role_is_no_message() -> None:
+    """L23: so it is not the same with the type of one."""
+    untyped, typed = [{"content": "Hi?"}], [{"content": "Hi?", "type": "message"}]
+    assert question_fingerprint(untyped, None) != question_fingerprint(typed, None)
+
+
 def test_a_question_is_not_changed_by_taking_its_fingerprint() -> None:
     """L23: the type is added to a copy."""
     question = [{"role": "user", "content": "Hi?"}]

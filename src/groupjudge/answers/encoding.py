@@ -43,11 +43,10 @@ class _Gzip:
         while True:
             if self._stream.eof and data:
                 self._stream = zlib.decompressobj(_GZIP)
-            expanded = self._stream.decompress(data, _OUTPUT_STEP)
-            yield expanded
+            yield self._stream.decompress(data, _OUTPUT_STEP)
+            # What is left behind inside comes with the next data: a stream ends with a checksum, never with output.
             data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
-            # A full step may have left output behind although all input was taken.
-            if not data and (self._stream.eof or len(expanded) < _OUTPUT_STEP):
+            if not data:
                 return
 
 
