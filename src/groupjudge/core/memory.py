@@ -103,7 +103,7 @@ class Memory:
         before = self.backings.get(session)
         left = None if before is None else before.sessions[session]
         self.backings.bind(session, backing, slot)
-        if before is not None and left is not None and before is not backing:
+        if before is not None and left is not None:
             if not before.backs(left):
                 before.unreplayed.discard(left)
             self._recheck(before, now)

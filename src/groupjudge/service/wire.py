@@ -124,7 +124,7 @@ def _invalid(error: InvalidRequest) -> Reply:
 
 def _shown_problem(problem: FieldProblem) -> FieldProblem:
     loc = [_plain(step)[:100] if isinstance(step, str) else step for step in problem["loc"][:8]]
-    return {"loc": loc, "msg": _plain(problem["msg"])[:200], "type": problem["type"][:60]}
+    return {"loc": loc, "msg": _plain(problem["msg"])[:200], "type": _plain(problem["type"])[:60]}
 
 
 def _bounded(text: str) -> str:
