@@ -18,6 +18,7 @@ from groupjudge.model import (
     GroupId,
     JudgeFailure,
     Judgement,
+    Outcome,
     Rewarded,
     Topic,
 )
@@ -28,6 +29,11 @@ from .asgi import until
 
 TOPIC = Topic(())
 Verdict = Callable[[Sequence[AnswerTexts]], Awaitable[Judgement]]
+
+
+async def outcome_of(waiting: Waiting) -> Outcome | None:
+    """A caller's outcome, which must not be long in coming."""
+    return await asyncio.wait_for(asyncio.shield(waiting.outcome), 20)
 
 
 class Bench:
@@ -82,7 +88,7 @@ async def test_a_group_is_judged_once_with_its_answers_in_slot_order() -> None:
     assert bench.asked == []
     waiting.append(bench.come(1, size=3))
     bench.free.set()
-    outcomes = [await each.outcome for each in waiting]
+    outcomes = [await outcome_of(each) for each in waiting]
     assert outcomes == [Rewarded(3.0), Rewarded(1.0), Rewarded(3.0), Rewarded(2.0)]
     assert [each.slot for each in waiting] == [2, 0, 2, 1]
     assert bench.asked == [("x", "xx", "xxx")]
@@ -95,7 +101,7 @@ async def test_a_known_outcome_is_there_at_once() -> None:
     """L4: the future is done before anybody waits."""
     bench = Bench()
     bench.free.set()
-    await asyncio.gather(bench.come(0).outcome, bench.come(1).outcome)
+    await asyncio.gather(outcome_of(bench.come(0)), outcome_of(bench.come(1)))
     again = bench.come(1)
     assert again.outcome.done()
     assert again.outcome.result() == Rewarded(2.0)
@@ -117,7 +123,7 @@ async def test_a_caller_that_leaves_detaches_only_itself() -> None:
     bench = Bench()
     first, twin = bench.come(0), bench.come(0)
     first.gone()
-    assert await first.outcome is None
+    assert await outcome_of(first) is None
     bench.host.leave(first)
     last = bench.come(1)
     await until(lambda: bench.asked != [])
@@ -125,7 +131,7 @@ async def test_a_caller_that_leaves_detaches_only_itself() -> None:
     bench.host.leave(last)
     assert bench.host.callers == 1
     bench.free.set()
-    assert await twin.outcome == Rewarded(1.0)
+    assert await outcome_of(twin) == Rewarded(1.0)
     twin.gone()
     bench.host.leave(twin)
     assert bench.come(1).outcome.result() == Rewarded(2.0)
@@ -139,7 +145,7 @@ async def test_a_caller_that_is_gone_but_not_yet_known_to_the_core_is_settled_wi
     first, second = bench.come(0), bench.come(1)
     first.gone()
     bench.free.set()
-    assert await second.outcome == Rewarded(2.0)
+    assert await outcome_of(second) == Rewarded(2.0)
     assert first.outcome.result() is None
     bench.host.leave(first)
     await until(lambda: not bench.host.judging)
@@ -153,12 +159,12 @@ async def test_a_newer_attempt_cancels_judging() -> None:
     await until(lambda: bench.asked != [])
     new = [bench.come(0, "abc", attempt=1), bench.come(1, "abcd", attempt=1)]
     for each in old:
-        outcome = await each.outcome
+        outcome = await outcome_of(each)
         assert isinstance(outcome, GroupFailure)
         assert outcome.kind == "superseded"
     await until(lambda: bench.cancelled == 1)
     bench.free.set()
-    assert [await each.outcome for each in new] == [Rewarded(3.0), Rewarded(4.0)]
+    assert [await outcome_of(each) for each in new] == [Rewarded(3.0), Rewarded(4.0)]
     await until(lambda: not bench.host.judging)
     assert sorted(bench.ended) == ["cancelled", "rewarded"]
     bench.nothing_is_left()
@@ -182,7 +188,7 @@ async def test_a_judge_that_does_not_let_itself_be_cancelled_changes_nothing() -
     await asyncio.sleep(0)
     bench.judge = bench.by_length
     new = [bench.come(0, "abc", attempt=1), bench.come(1, "abcd", attempt=1)]
-    assert [await each.outcome for each in new] == [Rewarded(3.0), Rewarded(4.0)]
+    assert [await outcome_of(each) for each in new] == [Rewarded(3.0), Rewarded(4.0)]
     late.set()
     await until(lambda: not bench.host.judging)
     assert all(isinstance(each.outcome.result(), GroupFailure) for each in old)
@@ -206,7 +212,7 @@ async def test_what_a_judge_raises(error: Exception, kind: str, outcome: JudgeFa
     bench.judge = raises
     bench.free.set()
     waiting = [bench.come(0), bench.come(1)]
-    assert [await each.outcome for each in waiting] == [outcome] * 2
+    assert [await outcome_of(each) for each in waiting] == [outcome] * 2
     await until(lambda: not bench.host.judging)
     assert bench.ended == [kind]
     bench.nothing_is_left()
@@ -221,7 +227,7 @@ async def test_an_error_of_our_own_is_told_by_its_class_only(capsys: pytest.Capt
 
     bench.judge = raises
     bench.free.set()
-    outcome = await asyncio.gather(bench.come(0).outcome, bench.come(1).outcome)
+    outcome = await asyncio.gather(outcome_of(bench.come(0)), outcome_of(bench.come(1)))
     assert outcome == [GroupFailure("internal", "an internal error while judging (KeyError)")] * 2
     logged = capsys.readouterr()
     assert "the text of an answer" not in logged.out + logged.err
@@ -237,7 +243,7 @@ async def test_rewards_that_are_none_are_never_published(rewards: tuple[float, .
 
     bench.judge = odd
     bench.free.set()
-    for outcome in await asyncio.gather(bench.come(0).outcome, bench.come(1).outcome):
+    for outcome in await asyncio.gather(outcome_of(bench.come(0)), outcome_of(bench.come(1))):
         assert isinstance(outcome, GroupFailure)
 
 
@@ -246,9 +252,9 @@ async def test_the_timer_wakes_the_core_at_its_deadlines() -> None:
     bench = Bench(Limits(collection_timeout_s=0.06, judging_timeout_s=0.02))
     collecting = bench.come(0, group="c")
     judged = [bench.come(0), bench.come(1)]
-    outcomes = await asyncio.wait_for(asyncio.gather(*(each.outcome for each in judged)), 20)
+    outcomes = [await outcome_of(each) for each in judged]
     assert all(isinstance(outcome, JudgeFailure) for outcome in outcomes)
-    outcome = await asyncio.wait_for(collecting.outcome, 20)
+    outcome = await outcome_of(collecting)
     assert isinstance(outcome, GroupFailure)
     assert "1 of 2" in outcome.reason
     await until(lambda: bench.cancelled == 1 and not bench.host.judging)
@@ -277,7 +283,7 @@ async def test_groups_are_shown_in_order() -> None:
     bench = Bench()
     bench.free.set()
     for name in ("a", "b"):
-        await asyncio.gather(bench.come(0, group=name).outcome, bench.come(1, group=name).outcome)
+        await asyncio.gather(outcome_of(bench.come(0, group=name)), outcome_of(bench.come(1, group=name)))
     for name in ("c", "d"):
         bench.come(0, group=name)
     active, finished = bench.host.groups()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import groupjudge
 
 _SCRIPT = """
 import logging, structlog
@@ -24,7 +28,8 @@ except ValueError:
 
 def test_every_line_is_json_and_no_exception_is_quoted() -> None:
     """L26: our own events and the warnings of libraries, on stderr; each text bounded."""
-    run = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(groupjudge.__file__).parents[1])}
+    run = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, env=env)
     assert run.stdout == ""
     lines = [json.loads(line) for line in run.stderr.splitlines()]
     assert [(line["event"][:8], line["level"]) for line in lines] == [

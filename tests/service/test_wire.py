@@ -163,6 +163,17 @@ def test_a_list_of_faults_is_small_json_too(found: list[errors.FieldProblem]) ->
     assert all(set(problem) == {"loc", "msg", "type"} for problem in said["detail"])
 
 
+def test_of_many_long_faults_the_first_are_told() -> None:
+    """H5, H10a: as many as fit."""
+    found: list[errors.FieldProblem] = [
+        {"loc": ["body", *["x" * 99] * 7], "msg": f"{number} {'é' * 500}", "type": "t" * 99} for number in range(40)
+    ]
+    reply = wire.of_error(errors.InvalidRequest(found))
+    assert 2000 <= len(reply.body) <= 4096
+    told = [problem["msg"].split()[0] for problem in json.loads(reply.body)["detail"]]
+    assert told == [str(number) for number in range(len(told))]
+
+
 def test_a_comparison_in_full() -> None:
     """H6."""
     judgement = Judgement((1.0, 2.0), (Verdict(0, 1, 0, 4.0, 2.0, 3.0),), Metrics(3.0, 1.0, 0.0))
