@@ -122,9 +122,7 @@ def demo(config: Path | None, sets: tuple[str, ...], source: Path | None) -> Non
 @click.option("--limit", type=click.IntRange(min=1), help="Judge at most so many groups.")
 @click.option("--strategy", help="The same as --set comparison.strategy=...")
 @click.option("--judges-per-pair", type=click.IntRange(min=1), help="The same as --set comparison.judges_per_pair=...")
-@click.option(
-    "--pairs", type=click.Path(path_type=Path), help="Also write preference pairs for DPO."
-)
+@click.option("--pairs", type=click.Path(path_type=Path), help="Also write preference pairs for DPO.")
 @click.option("--plain", is_flag=True, help="Preference pairs as plain texts instead of messages.")
 @click.option("--best", type=click.Path(path_type=Path), help="Also write the best answer of each group.")
 def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **options: Any) -> int:
