@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from groupjudge.errors import ConfigurationError, GroupJudgeError
+from groupjudge.judging.local_model import TERMS
 from groupjudge.settings import Settings
 
 POLL_S = 0.2
@@ -44,26 +45,27 @@ TASKS = (
         (
             "Paris is the capital of France. It lies on the river Seine.",
             "Paris.",
-            "I think it is Lyon, on the river Rhine.",
-            "bananas bananas bananas",
+            "Who cares about France?",
+            "asdf asdf asdf",
         ),
     ),
     Task(
-        "Why does ice float on water?",
+        "Why is the sky blue?",
         (
-            "Frozen water forms an open crystal lattice, so ice is less dense than liquid water and floats on it.",
-            "Because ice is lighter than the same volume of water.",
-            "Ice floats since it is heavier than water.",
-            "No idea lol",
+            "Air scatters the short, blue waves of sunlight much more than the long, red ones, so blue light reaches "
+            "us from all over the sky.",
+            "Because air scatters blue light more than red light.",
+            "Because of the ocean, I guess.",
+            "qwer asdf zxcv",
         ),
     ),
     Task(
-        "Write one polite sentence that declines a meeting on Friday.",
+        "How many days does a leap year have, and why is there one?",
         (
-            "Thank you for the invitation, but I am afraid I cannot join the meeting on Friday.",
-            "Sorry, I can't come on Friday.",
-            "Friday no.",
-            "asdf qwer zxcv",
+            "A leap year has 366 days. The extra day keeps the calendar in step with the Earth's way around the Sun.",
+            "366 days.",
+            "I do not feel like answering that.",
+            "banana banana banana",
         ),
     ),
 )
@@ -121,6 +123,8 @@ async def _play(settings: Settings, tasks: Sequence[Task], console: Console) -> 
 
     began = time.monotonic()
     console.print(f"starting the server with the [b]{settings.judge.format}[/b] judge ...")
+    if settings.judge.format == "local" and settings.judge.model is None:
+        console.print(TERMS, style="dim")
     async with running(settings) as address, aiohttp.ClientSession(address) as http:
         trainer = Trainer(http, tasks, settings.comparison.judges_per_pair)
         await trainer.wait_until_ready(console)
