@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from groupjudge.answers import arrays, canonical, jsontext, outline
+from groupjudge.answers import arrays, canonical, jsontext, outline, top
 
 WHITE = ("", "", "", " ", "\n", "\t ", "\r\n")
 
@@ -139,7 +139,8 @@ class Paths:
     def __init__(self, *, block: int = 2048, tolerant: bool = False, plain: bool = False) -> None:
         self._wanted: list[tuple[Any, str, Any]] = [(outline, "_BLOCK", block)]
         if tolerant:
-            self._wanted.append((jsontext, "_parse_fast", _refuse))
+            self._wanted += [(jsontext, "_parse_fast", _refuse), (jsontext, "_skim_fast", _refuse)]
+            self._wanted += [(top, "_read_top", _refuse), (top, "_read_params", _refuse)]
         if plain:
             self._wanted.append((canonical, "_fast", _overflow))
             self._wanted.append((arrays, "doubles", arrays.doubles_plain))

@@ -169,7 +169,7 @@ class _Reader:
         if span is None:
             return Span(0, 0), None
         text = read_input(self._outline.stretch(span, keep=()))
-        question = parse(text, MAX_DEPTH - 2) if text else None
+        question = parse(text) if text else None
         self._check_question(question)
         return span, question
 
