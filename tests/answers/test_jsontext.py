@@ -58,6 +58,16 @@ def test_the_depth_of_a_text_is_that_of_its_value(rng: random.Random, depth: int
         jsontext._CHUNK, jsontext._FEW = before
 
 
+@pytest.mark.parametrize(
+    "string", ['"' + "x" * 70_000 + '"', '"\\\\"', '"\\""', '"\\\\\\""', '"]]]"', '""'], ids=lambda each: each[:8]
+)
+def test_no_string_hides_a_depth(string: str) -> None:
+    """H10: long ones, and those that end with what looks like an escape."""
+    text = f"[{string}{',[' * 299}1{']' * 300}".encode()
+    assert is_within(text, 300)
+    assert not is_within(text, 299)
+
+
 @pytest.mark.parametrize("text", [b"[" * 5, b'["[[[[', b'{"a":[{"b":[', b"]]]][[[", b'"\\', b'[[[[["\\"', b""])
 def test_the_depth_of_what_is_no_json_is_known_up_to_the_fault(text: bytes) -> None:
     """H10: and it says at which byte it grows too deep."""

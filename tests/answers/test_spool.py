@@ -122,3 +122,27 @@ def test_a_missing_directory_is_a_clear_error(tmp_path: Path) -> None:
     """H5."""
     with pytest.raises(SpoolFull, match="No such file"):
         Spool(0, str(tmp_path / "none")).keep(BODY)
+
+
+def test_a_spool_takes_its_share_of_descriptors_and_no_more(tmp_path: Path) -> None:
+    """P8: refused before connections find none left; what stays in memory needs none; what is let go of makes room."""
+    spool = Spool(1000, str(tmp_path), most_files=2)
+    one, other = spool.keep(BODY), spool.keep(BODY)
+    for _ in range(2):
+        with pytest.raises(SpoolFull, match="ulimit -n"):
+            spool.keep(BODY)
+    assert (spool.descriptors, spool.bytes_on_disk) == (2, 2 * len(BODY))
+    spool.keep(BODY[:1000]).close()
+    one.close()
+    spool.keep(BODY).close()
+    other.close()
+    assert spool.descriptors == 0
+
+
+def test_a_body_that_could_not_be_written_takes_no_share(tmp_path: Path) -> None:
+    """A full disk is over some day; the descriptors are there again then."""
+    spool = Spool(0, str(tmp_path / "missing"), most_files=1)
+    for _ in range(2):
+        with pytest.raises(SpoolFull, match="No such file"):
+            spool.keep(BODY)
+    assert spool.descriptors == 0

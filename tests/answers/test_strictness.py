@@ -122,8 +122,12 @@ def test_nesting_beyond_256_levels_is_refused_at_its_place(opener: str) -> None:
         fits = (256 - around) // per
         read(places(opener * fits + "1" + closer * fits)[place].encode())
         for count in (fits + 1, 2000):
-            with pytest.raises(Malformed, match="deeper than 256 levels"):
-                read(places(opener * count + "1" + closer * count)[place].encode())
+            body = places(opener * count + "1" + closer * count)[place].encode()
+            with pytest.raises(Malformed, match="deeper than 256 levels") as raised:
+                read(body)
+            start = body.rindex(opener.encode() * count)
+            brackets = [index for index in range(start, len(body)) if body[index] in b"[{"]
+            assert raised.value.offset == brackets[256 - around]
 
 
 @pytest.mark.parametrize(
