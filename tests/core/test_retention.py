@@ -112,7 +112,10 @@ class Looks:
 
 
 class Looked:
+    """An entry that no session backs."""
+
     __slots__ = ("_looks", "_since")
+    backing = None
 
     def __init__(self, looks: Looks, since: float) -> None:
         self._looks, self._since = looks, since
