@@ -135,7 +135,7 @@ def _uvicorn_config(settings: Settings, app: object) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(1, round(settings.server.grace_s)),
+        timeout_graceful_shutdown=settings.server.grace_s,  # type: ignore[arg-type]  # it is only waited for
         backlog=BACKLOG,
     )
 

@@ -1,0 +1,52 @@
+"""How the server listens and how long it keeps what (H10a, L19)."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from groupjudge.errors import ConfigurationError
+from groupjudge.service.run import _uvicorn_config, bind
+from groupjudge.settings import ServerSettings, Settings
+
+
+def test_idle_connections_are_kept_longer_than_common_clients_keep_them() -> None:
+    """H10a: 75 seconds."""
+    assert _uvicorn_config(Settings(), None).timeout_keep_alive == 75
+
+
+@pytest.mark.parametrize("seconds", [0.2, 1.0, 10.0, 90.5])
+def test_replies_have_the_configured_time_to_leave(seconds: float) -> None:
+    """L19: not a rounded one."""
+    settings = Settings(server=ServerSettings(grace_s=seconds))
+    assert _uvicorn_config(settings, None).timeout_graceful_shutdown == seconds
+
+
+def test_a_port_is_bound_exclusively() -> None:
+    """H10a: not even a socket that would share it gets it, and the error says what to change."""
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=rf"127\.0\.0\.1:{port}.*server\.port"):
+            bind("127.0.0.1", port)
+        with socket.socket() as sharing:
+            sharing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            with pytest.raises(OSError, match="in use"):
+                sharing.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "300.1.1.1"])
+def test_a_host_that_is_not_here(host: str) -> None:
+    """H13: an address of others, a name that nobody has, no address at all."""
+    with pytest.raises(ConfigurationError, match=r"server\.host"):
+        bind(host, 0)
+
+
+def test_a_port_may_be_taken_again_at_once() -> None:
+    """After a restart, though old connections have not timed out."""
+    with bind("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            first.setblocking(True)
+            first.accept()[0].close()
+    bind("127.0.0.1", port).close()
