@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from .checker import Violation
-from .run import Report, simulate
+from .run import Report, simulate_job
 
 EVENTS_OF_A_JOB = 500_000
 SEEDS_OF_A_JOB = 1_000
@@ -21,10 +21,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--events", type=int, default=50_000_000)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--job", type=int, default=EVENTS_OF_A_JOB, help="events that one process does at a stretch")
     options = parser.parse_args()
     began, total = time.perf_counter(), Report()
     try:
-        for report in _reports(_jobs(options.seed, options.events), options.processes):
+        for report in _reports(_jobs(options.seed, options.events, options.job), options.processes):
             total.add(report)
             if sys.stderr.isatty():
                 print(f"\r{total.events:,} events, {total.worlds} worlds", end="", file=sys.stderr, flush=True)
@@ -39,22 +40,18 @@ def main() -> int:
     return 0
 
 
-def _jobs(seed: int, events: int) -> list[tuple[int, int]]:
+def _jobs(seed: int, events: int, job: int) -> list[tuple[int, int]]:
     """One job is one stretch of seeds, so that the number of processes changes nothing."""
-    starts = enumerate(range(0, events, EVENTS_OF_A_JOB))
-    return [(seed + n * SEEDS_OF_A_JOB, min(EVENTS_OF_A_JOB, events - start)) for n, start in starts]
+    starts = enumerate(range(0, events, job))
+    return [(seed + n * SEEDS_OF_A_JOB, min(job, events - start)) for n, start in starts]
 
 
 def _reports(jobs: list[tuple[int, int]], processes: int) -> Iterator[Report]:
     if min(processes, len(jobs)) == 1:
-        yield from map(_simulate, jobs)
+        yield from map(simulate_job, jobs)
         return
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap(_simulate, jobs)
-
-
-def _simulate(job: tuple[int, int]) -> Report:
-    return simulate(*job)
+        yield from pool.imap(simulate_job, jobs)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,11 @@ def _limits(rng: random.Random) -> Limits:
     )
 
 
+def simulate_job(job: tuple[int, int]) -> Report:
+    """`simulate` of a seed and a number of events; here, and not in `__main__`, so that a spawned process finds it."""
+    return simulate(*job)
+
+
 def _habits(rng: random.Random) -> Habits:
     return Habits(
         groups_each_s=rng.choice([0.5, 2.0, 20.0]),

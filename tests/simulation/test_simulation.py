@@ -142,3 +142,16 @@ def test_the_checker_sees_what_is_never_forgotten() -> None:
 
     with pytest.raises(Violation, match=r"left of what was forgotten|more than its groups"):
         World(3, Hoarder).run(5_000)
+
+
+def test_the_command_runs_in_several_processes() -> None:
+    """`python -m tests.simulation` spreads its worlds over processes, and as many tell the same story as one."""
+    told = []
+    for processes in ("2", "1"):
+        options = ("--seed", "5", "--events", "6000", "--job", "2000", "--processes", processes)
+        command = (sys.executable, "-m", "tests.simulation", *options)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2], timeout=300
+        )
+        told.append(done.stdout.splitlines()[-1])
+    assert told[0] == told[1]
