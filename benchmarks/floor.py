@@ -30,7 +30,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 async def main() -> None:
     sock = bind("127.0.0.1", 0)
-    config = uvicorn.Config(echo, loop="none", http="httptools", lifespan="off", log_config=None, access_log=False)
+    how = {"loop": "none", "http": "httptools", "lifespan": "off", "timeout_keep_alive": 75}
+    config = uvicorn.Config(echo, log_config=None, access_log=False, **how)
     serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[sock]))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
     await serving

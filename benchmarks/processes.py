@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-SRC = Path(__file__).resolve().parents[1] / "src"
+ROOT = Path(__file__).resolve().parents[1]
+SRC = ROOT / "src"
 
 
 def family(pid: int) -> list[int]:
@@ -84,7 +85,7 @@ class Child:
 @asynccontextmanager
 async def child(*arguments: str) -> AsyncIterator[Child]:
     """`python -m arguments`, until the block ends; its standard error is shown where it fails."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SRC), str(SRC.parent)))}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SRC), str(ROOT)))}
     env = {name: value for name, value in env.items() if not name.startswith("GROUPJUDGE_")}
     with TemporaryFile() as log:
         command = [sys.executable, "-m", *arguments]

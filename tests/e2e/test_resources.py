@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from .calling import Connection, cancelled_after, request
+from groupjudge.service.run import descriptors_to_spool
+
+from .calling import Connection, Reply, cancelled_after, request
 from .conftest import Serve
 from .groups import Group
 from .test_refusals import check
@@ -33,35 +35,32 @@ async def test_a_full_disk(serve: Serve, group: Group) -> None:
 
 
 async def test_no_more_files(serve: Serve, group: Group) -> None:
-    """Bodies that wait on disk take a descriptor each: beyond the limit they are refused; those that wait get their
-    reward, and once they have it there is room again."""
-    many = replace(group, size=400)
+    """P8: bodies that wait on disk take a descriptor each, and half of what there is stays for connections: beyond that
+    they are refused; those that wait get their reward, and once they have it there is room again."""
     limits = {"RLIMIT_NOFILE": 160}
+    room = descriptors_to_spool(160, 4)
     async with serve({"limits.spool_threshold_bytes": 10, "judge.max_concurrency": 4}, limits=limits) as server:
         connections = [await Connection(server.port).__aenter__() for _ in range(60)]
         try:
             pairs = [replace(group, name=f"{group.name} {number}", size=2) for number in range(60)]
+            replies = []
             for connection, pair in zip(connections, pairs, strict=True):
                 await connection.send(request("POST", "/verify", pair.body(0, padding="x" * 100)))
-            refused = waiting = 0
-            for pair in pairs:
-                second = await server.client.verify(pair.body(1), minimal=True)
-                if second.status != 200:
+                replies.append(asyncio.create_task(connection.reply()))
+            refused: set[asyncio.Task[Reply]] = set()
+            while len(refused) < 60 - room:
+                waiting = set(replies) - refused
+                refused |= (await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))[0]
+            for pair, reply in zip(pairs, replies, strict=True):
+                if reply in refused:
+                    assert "ulimit" in check(reply.result(), 429, "overloaded")
                     continue
-                assert second.json["reward"] == pair.rewards()[1]
-                waiting += 1
-            for connection, pair in zip(connections, pairs, strict=True):
-                reply = await connection.reply()
-                if reply.status == 200:
-                    assert reply.json["reward"] == pair.rewards()[0]
-                else:
-                    check(reply, 429, "overloaded")
-                    refused += 1
-            assert waiting
+                second = await server.client.verify(pair.body(1), minimal=True)
+                assert (second.json["reward"], (await reply).json["reward"]) == tuple(reversed(pair.rewards()))
         finally:
             for connection in connections:
                 await connection.__aexit__()
-        assert (await server.client.verify(many.body(0, _ng_group_size=1))).status == 200
+        assert (await server.client.verify(pairs[0].body(0, _ng_group_size=1, _ng_group_id="alone"))).status == 200
 
 
 @pytest.mark.parametrize("minimal", [False, True])

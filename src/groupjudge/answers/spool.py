@@ -35,12 +35,13 @@ class Kept(Protocol):
 
 class Spool:
     """Keeps bodies. Those of more than `threshold_bytes` go to unlinked files in `directory` (None: the system's for
-    temporary files), one descriptor each; they take no memory and are gone with the process, however it ends.
-    Safe to use from several threads."""
+    temporary files), one descriptor each and `most_files` at a time (None: as many as may be open); they take no memory
+    and are gone with the process, however it ends. Safe to use from several threads."""
 
-    def __init__(self, threshold_bytes: int, directory: str | None = None) -> None:
+    def __init__(self, threshold_bytes: int, directory: str | None = None, most_files: int | None = None) -> None:
         self._threshold = threshold_bytes
         self._directory = directory
+        self._most_files = most_files
         self._lock = Lock()
         self.bytes_in_memory = 0
         self.bytes_on_disk = 0
@@ -51,9 +52,23 @@ class Spool:
         if len(body) <= self._threshold:
             self._count(memory=len(body))
             return _InMemory(self, body)
-        file = self._written(body)
-        self._count(disk=len(body), descriptors=1)
+        self._take_descriptor()
+        try:
+            file = self._written(body)
+        except BaseException:
+            self._count(descriptors=-1)
+            raise
+        self._count(disk=len(body))
         return _OnDisk(self, file, len(body))
+
+    def _take_descriptor(self) -> None:
+        with self._lock:
+            if self._most_files is not None and self.descriptors >= self._most_files:
+                raise SpoolFull(
+                    f"the server cannot keep this body while its group is judged: {self.descriptors} wait already, as "
+                    "many as the limit of open files (ulimit -n) leaves room for"
+                )
+            self.descriptors += 1
 
     def _written(self, body: bytes) -> IO[bytes]:
         try:

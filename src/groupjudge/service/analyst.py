@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -18,11 +19,13 @@ from threading import Thread
 from typing import NamedTuple
 
 from groupjudge.answers.spool import Kept, Spool
-from groupjudge.answers.verify import VerifyRequest, read_verify
+from groupjudge.answers.verify import VerifyRequest, read_verify, size_as_objects
 from groupjudge.errors import FieldProblem, InvalidRequest
 
 HEAVY_BYTES = 6 << 20
-"""From this size on a body is read by the helper process: about 25 ms of CPU at the pace of the plainest bodies."""
+"""From this size on a body is read by the helper process: about 25 ms of CPU at the pace of plain training data."""
+OBJECT_WEIGHT = 6
+"""A byte that must become Python objects takes as long as so many bytes of long arrays, at worst (many short keys)."""
 
 
 class Caller(NamedTuple):
@@ -37,6 +40,10 @@ class Caller(NamedTuple):
             self.kept.close()
 
 
+def _nothing() -> None:
+    """Nobody is told."""
+
+
 class Analyst:
     """Reads `/verify` bodies; `large` is the size in bytes from which on they take turns."""
 
@@ -48,28 +55,40 @@ class Analyst:
         self._turn = asyncio.Lock()
         self._helper: ProcessPoolExecutor | None = None
 
-    async def caller(self, body: bytes, *, echo: bool) -> Caller:
-        """Read a body and keep it if it is to be echoed. Raises InvalidRequest, SpoolFull."""
+    async def caller(self, body: bytes, *, echo: bool, on_disk: Callable[[], None] = _nothing) -> Caller:
+        """Read a body and keep it if it is to be echoed. `on_disk` is called where the body is in memory no more and is
+        still to be read. Raises InvalidRequest, SpoolFull."""
         if len(body) <= self._large:
             request = self._read(body)
             return Caller(request, self._spool.keep(body) if echo else None)
+        if self._is_heavy(body):
+            kept = await self._kept(body)
+            if kept.path is not None:
+                del body
+                on_disk()
+                return await self._heavy_one(kept, echo=echo)
+            kept.close()
         async with self._turn:
-            caller = await self._large_one(body, echo=echo)
+            request = self._read(body)
+            kept_for_echo = await self._kept(body) if echo else None
             await asyncio.sleep(0)
-        return caller
+        return Caller(request, kept_for_echo)
 
     def close(self) -> None:
         """End the helper process."""
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)
 
-    async def _large_one(self, body: bytes, *, echo: bool) -> Caller:
-        if len(body) < self._heavy:
-            request = self._read(body)
-            return Caller(request, await self._kept(body) if echo else None)
-        kept = await self._kept(body)
+    def _is_heavy(self, body: bytes) -> bool:
+        """Whether reading would hold the loop for too long (H11)."""
+        size = len(body)
+        if OBJECT_WEIGHT * size < self._heavy:
+            return False
+        return size >= self._heavy or size + (OBJECT_WEIGHT - 1) * size_as_objects(body) >= self._heavy
+
+    async def _heavy_one(self, kept: Kept, *, echo: bool) -> Caller:
         try:
-            request = await self._read_apart(body, kept)
+            request = await self._read_apart(kept)
         except BaseException:
             kept.close()
             raise
@@ -82,15 +101,13 @@ class Analyst:
         """Written in a thread: a busy disk makes writers wait, and they hold no lock."""
         return await asyncio.to_thread(self._spool.keep, body)
 
-    async def _read_apart(self, body: bytes, kept: Kept) -> VerifyRequest:
-        path = kept.path
-        if path is None:
-            return self._read(body)
+    async def _read_apart(self, kept: Kept) -> VerifyRequest:
+        assert kept.path is not None
         try:
-            said = await self._ask_helper(path)
+            said = await self._ask_helper(kept.path)
         except BrokenProcessPool:
             self._helper = None
-            said = await self._ask_helper(path)
+            said = await self._ask_helper(kept.path)
         if isinstance(said, list):
             raise InvalidRequest(said)
         return said

@@ -25,7 +25,7 @@ class UnsupportedMediaType(CallerError):
     code = "unsupported_media_type"
 
 
-LARGE_AT_ONCE = 8
+LARGE_AT_ONCE = 4
 STALLED_S = 0.5
 
 

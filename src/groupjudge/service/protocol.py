@@ -1,17 +1,27 @@
-"""uvicorn's HTTP protocol, but for two things that L8 asks for:
+"""uvicorn's HTTP protocol, but for two things that L8 asks for, and two that spare memory:
 
 - a body that arrived whole is handed out though its caller has hung up before anybody asked for it: uvicorn says that
   the caller has gone, and lets the body go with it;
 - a caller that hangs up is known to have gone though it had sent more requests on its connection: uvicorn tells only
-  the last of them.
+  the last of them;
+- a large body is not read from its connection before somebody asks for it: many that arrive at once and wait for their
+  turn would each hold as much as one read may bring (P6-P8);
+- who writes a large reply can see whether its caller reads it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+IS_SLOW = "caller_is_slow"
+"""In a request's `scope["state"]`: whether its caller does not read as fast as is written to it."""
+_LARGE = 1 << 16
+_LITTLE = 1 << 14
+_BUFFER = memoryview(bytearray(1 << 18))
 
 
 class CarefulProtocol(HttpToolsProtocol):
@@ -29,6 +39,14 @@ class CarefulProtocol(HttpToolsProtocol):
             self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
             self._unanswered.append(self.cycle)
             self.cycle.receive = _whole_body_first(self.cycle)  # type: ignore[method-assign, assignment]
+            self.scope.setdefault("state", {})[IS_SLOW] = lambda: self.flow.write_paused
+            if self._announced() > _LARGE:
+                self.flow.pause_reading()
+
+    def _announced(self) -> int:
+        """The length of the body as its head names it; 0 where it does not."""
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        return int(length) if length.isdigit() else 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that waits on this connection."""
@@ -37,6 +55,40 @@ class CarefulProtocol(HttpToolsProtocol):
             if not cycle.response_complete:
                 cycle.disconnected = True
             cycle.message_event.set()
+
+
+class FrugalConnection(asyncio.BufferedProtocol):
+    """What the event loop talks to; `CarefulProtocol` is behind it.
+
+    Between requests it reads a little at a time, enough for a head and a small body. Of large bodies that arrive at
+    once the system holds some 200 KB each, which would all come in with one read, long before it is their turn.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._protocol = CarefulProtocol(*args, **kwargs)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """All connections read into the same memory: what was read is taken out of it at once."""
+        cycle = self._protocol.cycle
+        return _BUFFER[:_LITTLE] if cycle is None or cycle.response_complete else _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._protocol.data_received(bytes(_BUFFER[:nbytes]))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._protocol.connection_made(cast(asyncio.Transport, transport))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._protocol.connection_lost(exc)
+
+    def eof_received(self) -> None:
+        self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
 
 
 def _whole_body_first(cycle: RequestResponseCycle) -> Receive:

@@ -29,7 +29,7 @@ from groupjudge.service.host import Host
 from groupjudge.service.judges import open_judge, open_panel
 from groupjudge.service.logs import configure_logs
 from groupjudge.service.metrics import Metrics
-from groupjudge.service.protocol import CarefulProtocol
+from groupjudge.service.protocol import FrugalConnection
 from groupjudge.service.readiness import Readiness
 from groupjudge.service.sessions import Cookies, SessionTable, signing_secret
 from groupjudge.service.verify import Verify
@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 KEEP_ALIVE_S = 75
 BACKLOG = 4096
+_DESCRIPTORS_KEPT = 64
 
 
 class PortTakenError(ConfigurationError):
@@ -93,6 +94,13 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def descriptors_to_spool(open_files: int, judge_calls: int) -> int:
+    """How many of the `open_files` that this process may have are for bodies that wait. Each of these holds a
+    connection too; those to the judge and some for callers that are refused must stay free, or nobody could be
+    accepted."""
+    return max(1, (open_files - _DESCRIPTORS_KEPT - min(judge_calls, open_files // 4)) // 2)
+
+
 def calm_collector() -> None:
     """Full collections look at everything that is retained, which takes 100 ms beside 4,096 groups of 16: make them
     rare. What they are for, garbage in cycles, is little here and mostly young."""
@@ -128,11 +136,12 @@ def _uvicorn_config(settings: Settings, app: object) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="none",
-        http=CarefulProtocol,
+        http=FrugalConnection,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=settings.server.grace_s,  # type: ignore[arg-type]  # it is only waited for
@@ -161,7 +170,9 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     """Everything behind the routes, built from the settings; the judge is closed at the end."""
     metrics = Metrics()
     limits = settings.limits
-    analyst = _analyst(settings, Spool(limits.spool_threshold_bytes))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most_files = None if soft == resource.RLIM_INFINITY else descriptors_to_spool(soft, settings.judge.max_concurrency)
+    analyst = _analyst(settings, Spool(limits.spool_threshold_bytes, most_files=most_files))
     judge = open_judge(settings, metrics)
     try:
         panel = open_panel(settings, judge, metrics)

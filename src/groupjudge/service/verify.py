@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
@@ -19,10 +21,24 @@ from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.host import Host, Waiting
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.prefer import wants_minimal
+from groupjudge.service.protocol import IS_SLOW
 from groupjudge.service.reply import send_pieces, send_reply
 from groupjudge.service.visits import Episodes, Visit
 
 _APPLIED = ((b"preference-applied", b"return=minimal"),)
+
+
+class _Exchange(NamedTuple):
+    """One request, and the way back to its caller."""
+
+    headers: Headers
+    receive: Receive
+    send: Send
+    is_slow: Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
 
 
 class Verify:
@@ -34,52 +50,61 @@ class Verify:
         self._reader = reader
         self._analyst = analyst
         self._metrics = metrics
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        exchange = _Exchange(Headers(scope=scope), receive, send, scope.get("state", {}).get(IS_SLOW, _never))
         try:
-            visit = self._episodes.verifying(scope, headers)
+            visit = self._episodes.verifying(scope, exchange.headers)
         except GroupJudgeError as error:
             await self._refuse(send, error)
             return
         try:
-            await self._visit(visit, headers, receive, send)
+            await self._visit(visit, exchange)
         finally:
             self._episodes.left(scope)
 
-    async def _visit(self, visit: Visit, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _visit(self, visit: Visit, exchange: _Exchange) -> None:
         try:
-            caller = await self._caller(headers, receive)
+            caller = await self._caller(exchange.headers, exchange.receive)
         except Disconnected:
             return
         except GroupJudgeError as error:
-            await self._refuse(send, error)
+            await self._refuse(exchange.send, error)
             return
         try:
-            await self._serve(caller, visit, receive, send)
+            await self._serve(caller, visit, exchange)
         finally:
             caller.close()
 
     async def _caller(self, headers: Headers, receive: Receive) -> Caller:
         """Read the request; what waits for the outcome is then on disk, or small."""
         async with self._reader.place(headers) as place:
-            body = await self._reader.read(headers, receive, place)
-            self._metrics.read(len(body))
-            return await self._analyst.caller(body, echo=not wants_minimal(headers))
+            # No name is bound to the body here: the analyst lets go of it.
+            return await self._analyst.caller(
+                self._counted(await self._reader.read(headers, receive, place)),
+                echo=not wants_minimal(headers),
+                on_disk=place.give_up,
+            )
 
-    async def _serve(self, caller: Caller, visit: Visit, receive: Receive, send: Send) -> None:
+    def _counted(self, body: bytes) -> bytes:
+        self._metrics.read(len(body))
+        return body
+
+    async def _serve(self, caller: Caller, visit: Visit, exchange: _Exchange) -> None:
+        send = exchange.send
         try:
             waiting = self._host.arrive(caller.request.arrival, self._episodes.session_of(visit))
         except GroupJudgeError as error:
             await self._refuse(send, error, unnamed=caller.request.is_unnamed)
             return
-        outcome = await self._outcome(waiting, receive)
+        outcome = await self._outcome(waiting, exchange.receive)
         if isinstance(outcome, GroupFailure):
             self._metrics.replied("verify", "group_failed")
             await send_reply(send, wire.of_failure(outcome, unnamed=caller.request.is_unnamed))
         elif outcome is not None:
             self._metrics.replied("verify", "judge_failed" if isinstance(outcome, JudgeFailure) else "ok")
-            await self._echo(send, caller, _pieces(caller, outcome, waiting.slot))
+            await self._echo(exchange, caller, outcome, waiting.slot)
             self._episodes.answered(visit)
 
     async def _outcome(self, waiting: Waiting, receive: Receive) -> Outcome | None:
@@ -96,12 +121,19 @@ class Verify:
             self._host.leave(waiting)
         return outcome
 
-    async def _echo(self, send: Send, caller: Caller, pieces: list[Piece]) -> None:
+    async def _echo(self, exchange: _Exchange, caller: Caller, outcome: Outcome, slot: int) -> None:
         if caller.kept is None:
-            whole = b"".join(piece for piece in pieces if isinstance(piece, bytes))
-            await send_pieces(send, 200, len(whole), (whole,), _APPLIED)
+            whole = b"".join(piece for piece in _pieces(caller, outcome, slot) if isinstance(piece, bytes))
+            await send_reply(exchange.send, wire.Reply(200, whole, _APPLIED))
+            return
+        if isinstance(outcome, JudgeFailure):
+            async with self._turn:  # it reads the body once more, and a group's members come all at once
+                pieces = _pieces(caller, outcome, slot)
+                await asyncio.sleep(0)
         else:
-            await send_pieces(send, 200, length_of(pieces), caller.kept.chunks(pieces))
+            pieces = _pieces(caller, outcome, slot)
+        chunks = caller.kept.chunks(pieces)
+        await send_pieces(exchange.send, length_of(pieces), chunks, self._turn, exchange.is_slow)
 
     async def _refuse(self, send: Send, error: GroupJudgeError, *, unnamed: bool = False) -> None:
         self._metrics.replied("verify", error.code)
