@@ -29,6 +29,39 @@ def keys(filled: Store[str, Entry]) -> list[str]:
     return [key for key, _ in filled]
 
 
+def test_a_needed_entry_is_spared_and_counts_as_a_newer_one() -> None:
+    """C18: what is needed outlives its number and its time; once it is not, it goes if it is up for eviction, and else
+    stays with the others, older than they are."""
+    needed = {"a", "b"}
+    filled: Store[str, Entry] = Store(2, 10.0, needed.__contains__)
+    for since, key in enumerate("abcd"):
+        filled.put(key, Entry(float(since)))
+        filled.evict(float(since))
+    assert (keys(filled), len(filled), filled.spared) == (["a", "b", "c", "d"], 4, 2)
+    filled.drop("d")
+    needed.clear()
+    filled.recheck("a", 3.0)
+    assert keys(filled) == ["b", "c"], "two newer ones, of which one is spared, are as many as the limit"
+    filled.recheck("b", 3.0)
+    assert (keys(filled), filled.next_expiry()) == (["b", "c"], 11.0)
+    filled.check(3.0)
+    filled.put("e", Entry(4.0))
+    filled.evict(4.0)
+    assert keys(filled) == ["c", "e"]
+
+
+def test_a_needed_entry_outlives_its_time_until_it_is_not_needed() -> None:
+    """C18: the test is made at once when the need is over."""
+    needed = {"a"}
+    filled: Store[str, Entry] = Store(2, 10.0, needed.__contains__)
+    filled.put("a", Entry(0.0))
+    filled.evict(50.0)
+    assert keys(filled) == ["a"]
+    needed.clear()
+    filled.recheck("a", 50.0)
+    assert keys(filled) == []
+
+
 def test_the_oldest_go_when_there_are_too_many() -> None:
     """L18: exactly as many as the limit stay."""
     filled = store(3, a=0, b=1, c=2)

@@ -137,6 +137,11 @@ class Book:
         """What a checkpoint keeps of an open session (C16); None where there is nothing to keep."""
         return self._memory.exported(session)
 
+    def backing_of(self, session: SessionId) -> Backing | None:
+        """What an open session's record hangs on: as long as this is the same object, and the session brings no other
+        member, what is exported of it once its group has finished does not change."""
+        return self._memory.backings.get(session)
+
     def leave(self, ticket: Ticket) -> None:
         """The caller has gone (L8). Unknown or settled tickets are ignored."""
         group = self._waiting.pop(ticket, None)

@@ -48,11 +48,6 @@ class Memory:
         self.records: Records = Store(max_attempt_records, ttl_s, self._is_needed)
         self.backings = Backings()
 
-    @property
-    def quiet_until(self) -> float:
-        """Before that time nothing is over age."""
-        return min(self.results.quiet_until, self.records.quiet_until)
-
     def known(self, key: GroupKey) -> tuple[Result | None, Result | Record | None]:
         """The result of an idle key, and what names its newest attempt (L10): it, or a record of a later one."""
         result = self.results.get(key)

@@ -106,13 +106,6 @@ class Store(Generic[K, V]):
         self._queue.move_to_end(key)
         self.quiet_until = min(self.quiet_until, entry.since + self._ttl_s)
 
-    def replace(self, key: K, entry: V) -> None:
-        """Put `entry` in the place of the one that is retained under `key`; its `since` is the same."""
-        if key in self._spared:
-            self._spared[key] = (self._spared[key][0], entry)
-        else:
-            self._queue[key] = entry
-
     def drop(self, key: K) -> None:
         """Forget the entry of `key`, if any."""
         if self._queue.pop(key, None) is None and self._spared:
