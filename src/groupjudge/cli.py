@@ -8,6 +8,7 @@ line on stderr (a configuration has one for each problem); `--debug` adds the tr
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -96,6 +97,7 @@ def settings_of(config: Path | None, sets: Sequence[str]) -> Settings:
 @configured
 def serve(config: Path | None, sets: tuple[str, ...]) -> None:
     """Serve until SIGTERM or SIGINT."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the server takes the signal over
     settings = settings_of(config, sets)
     from groupjudge.service.run import serve as run
 
@@ -137,7 +139,8 @@ def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **
     from groupjudge.offline.command import Request, run
     from groupjudge.service.judges import judge_with
 
-    request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options)
+    parts = settings.model_dump_json(include={"judge": {"format", "model"}, "comparison": True, "scoring": True})
+    request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options, rules=parts)
     console = Console(stderr=True)
     tally = uvloop.run(judge_with(settings, lambda judge: run(request, judge, console)))
     return 0 if tally.is_clean else 1

@@ -143,7 +143,9 @@ async def test_pairs_and_best_answers(judge: Judge, tmp_path: Path, plain: bool)
     assert [(row["id"], row["slot"], row["answer"]) for row in bests] == [("a", 1, "5"), ("b", 0, "2"), ("c", 1, "4")]
 
 
-@pytest.mark.parametrize("text", ['{"something": "else"}\n', "a text without a line break", '{"line": 1}\nmy notes'])
+@pytest.mark.parametrize(
+    "text", ['{"something": "else"}\n', "a text without a line break", '{"line":1,"input":"ab"}\nmy notes']
+)
 async def test_a_foreign_output_file_is_refused(judge: Judge, tmp_path: Path, text: str) -> None:
     """H14: a file that this command did not write is neither appended to nor cut."""
     source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
@@ -155,14 +157,41 @@ async def test_a_foreign_output_file_is_refused(judge: Judge, tmp_path: Path, te
 
 
 def test_done_remembers_lines() -> None:
-    """A bit a line: exactly the added ones are in."""
+    """Exactly the added lines are in, each with what was judged there."""
     done = Done()
     for line in (1, 8, 9, 1_000_000, 8):
-        done.add(line)
+        done.add(line, f"{line:032x}" if line > 8 else "ab" * 16)
     assert [line for line in range(1, 20) if line in done] == [1, 8, 9]
     assert 1_000_000 in done
     assert 2_000_000 not in done
-    assert done.count == 4
+    assert done.is_the_same(8, "ab" * 16)
+    assert not done.is_the_same(8, "ba" * 16)
+
+
+@pytest.mark.parametrize("change", ["answer", "question", "rules"])
+async def test_other_texts_or_rules_do_not_get_old_rewards(judge: Judge, tmp_path: Path, change: str) -> None:
+    """H14: a line whose text has changed since it was judged, or that was judged by another configuration, is refused
+    and not taken as judged."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    await play(judge, source, out)
+    before = out.read_bytes()
+    changed = [dict(GROUPS[0]), *GROUPS[1:]]
+    if change == "answer":
+        changed[0]["answers"] = ["3", "5", "2"]
+    if change == "question":
+        changed[0]["question"] = "which one?"
+    with pytest.raises(ConfigurationError, match="line 1"):
+        await play(judge, write(tmp_path / "in", changed), out, rules="other" if change == "rules" else "")
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["pairs", "best"])
+async def test_no_file_is_written_over_another(judge: Judge, tmp_path: Path, name: str) -> None:
+    """H14: the same file for two purposes is refused before anything is written."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    with pytest.raises(ConfigurationError, match="different files"):
+        await play(judge, source, out, **{name: out})
+    assert not out.exists()
 
 
 def test_an_output_that_cannot_be_opened_is_one_clear_error(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from groupjudge.offline.run import JudgeGroup, Tally, judge_all
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asks for. `source` `-` is standard input; `pairs` and `best` are further files to write;
-    `plain`: the pairs' texts as strings instead of messages."""
+    `plain`: the pairs' texts as strings instead of messages; `rules` names the configuration that rewards hang on."""
 
     source: str
     out: Path
@@ -34,11 +34,13 @@ class Request:
     pairs: Path | None = None
     best: Path | None = None
     plain: bool = False
+    rules: str = ""
 
 
 async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
     """Judge the file, then write what was asked for beside. Messages go to `console`. Raises ConfigurationError."""
-    with _input_file(request.source) as source, Output(request.out) as output:
+    _check_files(request)
+    with _input_file(request.source) as source, Output(request.out, request.rules) as output:
         total = sum(1 for _ in _groups(request, source))
         with _progress(console, total) as tell:
             groups = _groups(request, source)
@@ -47,6 +49,14 @@ async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
         _write_beside(request, source, console)
     console.print(_summary(tally))
     return tally
+
+
+def _check_files(request: Request) -> None:
+    """No file may be written over another."""
+    named = [Path(request.source), request.out, request.pairs, request.best]
+    resolved = [path.resolve() for path in named if path is not None]
+    if len(set(resolved)) < len(resolved):
+        raise ConfigurationError("INPUT, --out, --pairs and --best must be different files")
 
 
 def _groups(request: Request, source: Path) -> Iterator[FileGroup | BadLine]:

@@ -3,7 +3,9 @@ most the line that was being written."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -20,30 +22,42 @@ _BEGINNING = b'{"line":'
 
 
 class Done:
-    """Which lines of the input begin a group that was judged: a bit a line, so that a million lines take 125 KB."""
+    """Which lines of the input begin a group that was judged, and a digest of what was judged: 8 bytes a line."""
 
     def __init__(self) -> None:
-        self._bits = bytearray()
-        self.count = 0
+        self._digests = array("Q")
 
-    def add(self, line: int) -> None:
-        """The group of this line is judged."""
-        byte, bit = divmod(line, 8)
-        if byte >= len(self._bits):
-            self._bits.extend(bytes(byte + 1 - len(self._bits)))
-        self.count += line not in self
-        self._bits[byte] |= 1 << bit
+    def add(self, line: int, digest: str) -> None:
+        """The group of this line is judged; `digest` is that of `digest_of`."""
+        self._digests.extend([0] * (line + 1 - len(self._digests)))
+        self._digests[line] = _short(digest)
 
     def __contains__(self, line: int) -> bool:
-        byte, bit = divmod(line, 8)
-        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+        return line < len(self._digests) and self._digests[line] != 0
+
+    def is_the_same(self, line: int, digest: str) -> bool:
+        """Whether what was judged at a done line is what stands there now."""
+        return self._digests[line] == _short(digest)
+
+
+def _short(digest: str) -> int:
+    return int(digest[:16], 16) or 1
+
+
+def digest_of(group: FileGroup, rules: str) -> str:
+    """What a group's rewards hang on: question, principle, answers, and the `rules` they were judged by."""
+    return hashlib.sha256(repr((rules, group.topic, group.texts, group.slots)).encode("utf-8", "replace")).hexdigest()[
+        :32
+    ]
 
 
 class Output:
     """The output file. Opening it drops a line that a crash left half written, and reads which groups are done."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rules: str = "") -> None:
+        """`rules` names the configuration that rewards hang on. Raises ConfigurationError where `path` is of no use."""
         self.path = path
+        self._rules = rules
         self.done = Done()
         try:
             self._file: BinaryIO = open(path, "a+b")  # noqa: SIM115 (closed by `close`)
@@ -63,9 +77,22 @@ class Output:
 
     def write(self, group: FileGroup, judgement: Judgement) -> None:
         """Append one group, and hand it to the system before anything else happens."""
-        self._file.write(msgspec.json.encode(row_of(group, judgement)) + b"\n")
+        row = row_of(group, judgement, digest_of(group, self._rules))
+        self._file.write(msgspec.json.encode(row) + b"\n")
         self._file.flush()
-        self.done.add(group.line)
+        self.done.add(group.line, row["input"])
+
+    def holds(self, group: FileGroup) -> bool:
+        """Whether the group was judged before. Raises ConfigurationError where another one was, or by other rules: its
+        rewards would be mixed up with this one's."""
+        if group.line not in self.done:
+            return False
+        if not self.done.is_the_same(group.line, digest_of(group, self._rules)):
+            raise ConfigurationError(
+                f"{self.path} has rewards for line {group.line} that were given to other texts, or by another "
+                "configuration: choose another --out"
+            )
+        return True
 
     def close(self) -> None:
         """Make what was written last."""
@@ -78,7 +105,7 @@ class Output:
         """Look before anything is dropped: a file of somebody else's stays as it is."""
         whole, end = self._whole_lines()
         for row in read_rows(self.path, whole):
-            self.done.add(row["line"])
+            self.done.add(row["line"], row["input"])
         if whole != end:
             self._file.seek(whole)
             _check_half_line(self._file.read(len(_BEGINNING)), self.path)
@@ -104,11 +131,13 @@ def _check_half_line(beginning: bytes, path: Path) -> None:
         raise ConfigurationError(f"{path} ends with a line that `groupjudge judge` did not write: choose another --out")
 
 
-def row_of(group: FileGroup, judgement: Judgement) -> dict[str, Any]:
-    """What is written of a group: rewards in slot order, every verdict, the metrics."""
+def row_of(group: FileGroup, judgement: Judgement, digest: str) -> dict[str, Any]:
+    """What is written of a group: rewards in slot order, every verdict, the metrics; `input` is the digest of what was
+    judged."""
     row: dict[str, Any] = {
         "line": group.line,
         "lines": list(group.lines),
+        "input": digest,
         "id": group.id,
         "slots": list(group.slots),
         "rewards": list(judgement.rewards),
@@ -129,9 +158,9 @@ def read_rows(path: Path, size: int | None = None) -> Iterator[dict[str, Any]]:
                 return
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
-                if type(row["line"]) is not int or row["line"] < 1:
-                    raise KeyError("line")
-            except (msgspec.DecodeError, KeyError):
+                if type(row["line"]) is not int or row["line"] < 1 or int(row["input"], 16) < 0:
+                    raise ValueError
+            except (msgspec.DecodeError, KeyError, TypeError, ValueError):
                 raise ConfigurationError(
                     f"{path}, line {number} is no row of `groupjudge judge`: choose another --out"
                 ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from groupjudge.errors import JudgeFailed
@@ -45,24 +45,39 @@ async def judge_all(
     every step, with a line for people where something went wrong. A failed group is not written: the next run judges it
     again."""
     tally = Tally()
-    places = asyncio.Semaphore(at_once)
-    begun = 0
-    async with asyncio.TaskGroup() as running:
-        for group in groups:
-            if isinstance(group, BadLine):
-                tally.bad_lines += 1
-                tell(tally, f"line {group.line}: {group.reason}")
-            elif group.line in output.done:
-                tally.skipped += 1
-                tell(tally, None)
-            elif limit is not None and begun >= limit:
-                break
-            else:
-                begun += 1
+    try:
+        async with asyncio.TaskGroup() as running:
+            places = asyncio.Semaphore(at_once)
+            for group in _wanted(groups, output, tally, tell, limit):
                 await places.acquire()
                 task = running.create_task(_judge_one(group, output, judge, tally, tell))
                 task.add_done_callback(lambda _: places.release())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return tally
+
+
+def _wanted(
+    groups: Iterable[FileGroup | BadLine],
+    output: Output,
+    tally: Tally,
+    tell: Callable[[Tally, str | None], None],
+    limit: int | None,
+) -> Iterator[FileGroup]:
+    """The groups that are to be judged now."""
+    begun = 0
+    for group in groups:
+        if isinstance(group, BadLine):
+            tally.bad_lines += 1
+            tell(tally, f"line {group.line}: {group.reason}")
+        elif output.holds(group):
+            tally.skipped += 1
+            tell(tally, None)
+        elif limit is not None and begun >= limit:
+            return
+        else:
+            begun += 1
+            yield group
 
 
 async def _judge_one(

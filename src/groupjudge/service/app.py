@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -70,7 +71,7 @@ def build_app(parts: Parts) -> ASGIApp:
         Route("/readyz", small.ready),
         Route("/metrics", small.metrics),
         Route("/v1/groups", small.groups),
-        Route("/v1/groups/{rest:path}", small.group),
+        Route("/v1/groups/{rest:anything}", small.group),
         Route("/docs", small.docs),
         Route("/openapi.json", small.openapi),
         *(() if parts.control is None else parts.control.routes()),
@@ -105,6 +106,15 @@ def _no_route(request: Request, error: HTTPException) -> Response:
         reply = wire.refusal("not_found", "no such path; see /docs")
     allowed = (error.headers or {}).get("Allow")
     return _response(reply._replace(headers=((b"allow", allowed.encode()),) if allowed else ()))
+
+
+class _Anything(StringConvertor):
+    """A path parameter that takes every character: a group id may hold slashes and line breaks."""
+
+    regex = r"[\s\S]+"
+
+
+register_url_convertor("anything", _Anything())
 
 
 class _SmallRoutes:
