@@ -41,7 +41,7 @@ class Wire:
         self.asks = asyncio.Event()
         self.scope: Scope = {}
         self.body = b""
-        config = uvicorn.Config(self._app, loop="none", ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(self._app, interface="asgi3", loop="none", ws="none", lifespan="off", log_config=None)
         config.load()
         self.connection = FrugalConnection(config, ServerState(), {})
         self.transport = Transport()
