@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from groupjudge.answers.outline import Span
-from groupjudge.answers.spool import CHUNK, Kept, Spool, length_of
+from groupjudge.answers.spool import CHUNK, SPARE_BYTES, SPARE_FILES, Kept, Spool, length_of
 from groupjudge.errors import SpoolFull
 
 BODY = os.urandom(1_000_000)
@@ -146,3 +146,53 @@ def test_a_body_that_could_not_be_written_takes_no_share(tmp_path: Path) -> None
         with pytest.raises(SpoolFull, match="No such file"):
             spool.keep(BODY)
     assert spool.descriptors == 0
+
+
+def test_a_file_that_is_written_over_shows_nothing_of_the_body_before(tmp_path: Path) -> None:
+    """H2: the new body is what comes back, and whoever closed the old one cannot read on in the new one's file."""
+    spool = Spool(0, str(tmp_path))
+    old = spool.keep(BODY)
+    halfway = old.chunks([Span(0, len(BODY))])
+    next(halfway)
+    old.close()
+    assert spool.has_spare
+    new = spool.keep(BODY[::-1][:400_000])
+    assert not spool.has_spare
+    assert b"".join(new.chunks([Span(0, new.size)])) == BODY[::-1][:400_000]
+    with pytest.raises(ValueError, match="closed"):
+        next(halfway)
+    old.close()
+    assert b"".join(new.chunks([Span(0, 10)])) == BODY[::-1][:10]
+    new.close()
+
+
+def test_few_and_small_files_are_kept_to_be_written_over(tmp_path: Path) -> None:
+    """The disk is not the spool's alone."""
+    spool = Spool(0, str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    kept = [spool.keep(BODY[:10]) for _ in range(SPARE_FILES + 3)]
+    for each in kept:
+        each.close()
+    assert len(os.listdir("/proc/self/fd")) == before + SPARE_FILES
+    assert spool.descriptors == 0
+    large = Spool(0, str(tmp_path))
+    large.keep(bytes(SPARE_BYTES + 1)).close()
+    assert not large.has_spare
+
+
+def test_files_that_wait_to_be_written_over_make_room_on_a_full_disk(tmp_path: Path) -> None:
+    """The body that did not fit is refused; the next one gets a new file."""
+    spool = Spool(0, str(tmp_path))
+    for each in [spool.keep(BODY[:10]) for _ in range(3)]:
+        each.close()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(SpoolFull):
+            spool.keep(BODY)
+        assert not spool.has_spare
+        kept = spool.keep(BODY[:50_000])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert b"".join(kept.chunks([Span(0, 50_000)])) == BODY[:50_000]
+    kept.close()

@@ -76,6 +76,15 @@ async def test_what_would_become_many_objects_is_read_apart(
     caller.close()
 
 
+async def test_a_body_is_read_apart_without_what_its_file_held_before(analyst: Analyst) -> None:
+    """The spool writes over files."""
+    for number in (90_000, 80_000):
+        text = body(metadata={f"key{each}": each for each in range(number)})
+        caller = await analyst.caller(text, echo=True)
+        caller.close()
+    assert caller.request == module.read_verify(text, default_size=2, max_size=4)
+
+
 async def test_a_fault_found_apart_is_the_usual_refusal(analyst: Analyst) -> None:
     """H5."""
     text = body(**KEYS).replace(b'"_ng_rollout_index":0', b'"_ng_rollout_index":9')

@@ -98,22 +98,24 @@ class Analyst:
         return Caller(request, None)
 
     async def _kept(self, body: bytes) -> Kept:
-        """Written in a thread: a busy disk makes writers wait, and they hold no lock."""
+        """Written in a thread, where it must be waited for: a busy disk makes writers wait, and they hold no lock."""
+        if self._spool.has_spare:
+            return self._spool.keep(body)
         return await asyncio.to_thread(self._spool.keep, body)
 
     async def _read_apart(self, kept: Kept) -> VerifyRequest:
         assert kept.path is not None
         try:
-            said = await self._ask_helper(kept.path)
+            said = await self._ask_helper(kept.path, kept.size)
         except BrokenProcessPool:
             self._helper = None
-            said = await self._ask_helper(kept.path)
+            said = await self._ask_helper(kept.path, kept.size)
         if isinstance(said, list):
             raise InvalidRequest(said)
         return said
 
-    async def _ask_helper(self, path: str) -> VerifyRequest | list[FieldProblem]:
-        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, self._read, path)
+    async def _ask_helper(self, path: str, size: int) -> VerifyRequest | list[FieldProblem]:
+        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, self._read, path, size)
 
     def _pool(self) -> ProcessPoolExecutor:
         if self._helper is None:
@@ -135,10 +137,10 @@ def _end_with_the_server() -> None:
     os._exit(1)
 
 
-def _read_file(read: partial[VerifyRequest], path: str) -> VerifyRequest | list[FieldProblem]:
+def _read_file(read: partial[VerifyRequest], path: str, size: int) -> VerifyRequest | list[FieldProblem]:
     """Runs in the helper process. Its problems come back as values: the errors have no form that travels."""
     with open(path, "rb") as file:
-        body = file.read()
+        body = file.read(size)
     try:
         return read(body)
     except InvalidRequest as error:
