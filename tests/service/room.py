@@ -147,7 +147,7 @@ class Room:
 
 class Call:
     """One `/verify`, from its headers to its reply; `close_follows` is what its sender says of the session. With
-    `arrives=False` its body is still on its way: call `arrive`."""
+    `arrives=False` its body is still on its way: call `arrive`. With `ends=False` its reply never leaves."""
 
     def __init__(
         self,
@@ -160,6 +160,8 @@ class Call:
         close_follows: bool = True,
         arrives: bool = True,
         answer: str = "",
+        attempt: int = 0,
+        ends: bool = True,
     ) -> None:
         self._room = room
         self._scope = scope_of(episode)
@@ -171,7 +173,8 @@ class Call:
         digest = Fingerprint(text.encode().ljust(32))
         question = Fingerprint(b"question".ljust(32))
         texts = AnswerTexts(text, "")
-        self._arrival = Arrival(GroupId(group), 0, 2, slot, question, digest, texts, Topic(()))
+        self._ends = ends
+        self._arrival = Arrival(GroupId(group), attempt, 2, slot, question, digest, texts, Topic(()))
         self._waiting: Waiting | None = None
         if arrives:
             self.arrive()
@@ -180,14 +183,14 @@ class Call:
         try:
             self._waiting = self._room.host.arrive(self._arrival, self._room.episodes.session_of(self.visit))
         except BaseException:
-            self._room.episodes.left(self._scope)
+            self._room.episodes.left(self.visit)
             raise
         self._waiting.outcome.add_done_callback(lambda _: self._told())
 
     def _told(self) -> None:
-        if not isinstance(self.outcome, GroupFailure):
+        if self._ends and not isinstance(self.outcome, GroupFailure):
             self._room.episodes.answered(self.visit)
-        self._room.episodes.left(self._scope)
+        self._room.episodes.left(self.visit)
 
     @property
     def is_told(self) -> bool:

@@ -317,7 +317,7 @@ async def test_a_commit_leaves_out_what_is_outside_its_scope(tmp_path: Path) -> 
     inside, outside = await room.seed("in"), await room.seed("out")
     await room.checkpoint(tmp_path, scope=frozenset({Episode("in"), Episode("nobody")}))
     assert [record.session_id for record in files.read(tmp_path, "inst")[1]] == [inside]
-    assert {session for session, _ in room.table} == {inside, outside}
+    assert {each.session for each in room.table} == {inside, outside}
 
 
 @pytest.mark.parametrize("directory", ["/elsewhere", "relative", ""])
@@ -356,7 +356,7 @@ async def test_a_restored_member_gets_its_own_outcome_at_once(tmp_path: Path, fa
     expected = [JudgeFailure("the judge is ill")] * 2 if fails else [Rewarded(1.0), Rewarded(2.0)]
     for slot, session in enumerate(sessions):
         call = room.verify(slot, session, f"g{slot}-a1")
-        assert call.visit.session == session
+        assert call.visit.entry is room.table.get(session)  # type: ignore[arg-type]
         assert call.outcome == expected[slot]
     assert room.judged == 0
     room.book.check()
@@ -368,7 +368,7 @@ async def test_only_the_episodes_that_are_asked_for_are_restored(tmp_path: Path)
     room = Room()
     scope = frozenset({Episode("g1"), Episode("nobody")})
     assert (await room.restore(tmp_path, scope=scope))["restored"] == ["g1-a1"]
-    assert [session for session, _ in room.table] == [sessions[1]]
+    assert [each.session for each in room.table] == [sessions[1]]
     assert room.phase_of() == "completed"
     assert room.verify(1, sessions[1], "g1-a1").outcome == Rewarded(2.0)
 
@@ -525,7 +525,7 @@ async def test_a_commit_with_a_scope_deletes_the_restored_sessions_outside_it_th
     assert used.outcome == Rewarded(1.0)
     room.prepare()
     await room.commit(tmp_path / "2", scope=frozenset({Episode("other")}))
-    assert [session for session, _ in room.table] == [sessions[0]]
+    assert [each.session for each in room.table] == [sessions[0]]
     await room.participant.resume("ck")
     assert room.verify(0, sessions[0], "g0-a1").outcome == Rewarded(1.0)
     await room.seed("g1-a1")
@@ -584,7 +584,7 @@ async def test_a_retired_episodes_sessions_are_freed() -> None:
     later = await room.seed("r-a2")
     reply = await room.participant.retire("x", room.soon(), frozenset({Episode("r", 1), Episode("b")}))
     assert reply == {"retired": ["b", "r-a1"]}
-    assert [session for session, _ in room.table] == [later]
+    assert [each.session for each in room.table] == [later]
     assert room.participant.forget("x", room.soon(), ["r", "b", "r"]) == {"forgotten": ["b", "r"]}
     await room.seed("r")
 
@@ -648,7 +648,7 @@ async def test_a_retirement_frees_nothing_of_a_checkpoint_that_was_opened_while_
     await settled()
     room.prepare("x")
     room.host.leave(call._waiting)  # type: ignore[arg-type]
-    room.episodes.left({"state": {"episode": "r"}})
+    room.episodes.left(call.visit)
     await refused("invalid_phase", retiring)
     assert room.table.is_open(session)  # type: ignore[arg-type]
 

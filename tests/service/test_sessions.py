@@ -7,10 +7,13 @@ import pytest
 from groupjudge.checkpoints.records import Episode
 from groupjudge.core.backing import SessionId
 from groupjudge.errors import StaleAttempt
-from groupjudge.service.sessions import SessionTable, newest_attempts
+from groupjudge.service.sessions import Cookies, SessionTable, newest_attempts
 
 A, B = SessionId("a"), SessionId("b")
 R, R1, R2, OTHER = Episode("r"), Episode("r", 1), Episode("r", 2), Episode("other")
+
+
+COOKIES = Cookies("s" * 64)
 
 
 @pytest.fixture
@@ -18,14 +21,42 @@ def table() -> SessionTable:
     return SessionTable()
 
 
+def used(table: SessionTable, session: SessionId, episode: Episode | None) -> bool:
+    """Whether a request of the episode with the session's cookie is in it."""
+    entry = table.use(COOKIES.value_of(session), episode, COOKIES)
+    assert entry is None or (entry.session, entry.episode) == (session, episode)
+    return entry is not None
+
+
 def test_a_session_is_that_of_its_episode_and_of_no_other(table: SessionTable) -> None:
     """C2: nor of another attempt, nor without a prefix."""
     table.seed(R, A)
-    assert table.use(A, R) == A
+    assert used(table, A, R)
     for episode in (R1, OTHER, None):
-        assert table.use(A, episode) is None
-    assert table.use(B, R) is None
-    assert table.use(None, R) is None
+        assert not used(table, A, episode)
+    assert not used(table, B, R)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cookie_of_another_signature_is_no_session(table: SessionTable, again: bool) -> None:
+    """C2: neither before the right one was shown nor after; anything may come as a cookie."""
+    table.seed(R, A)
+    right = COOKIES.value_of(A)
+    if again:
+        assert used(table, A, R)
+    for value in (
+        "",
+        A,
+        f"{A}.",
+        right[:-1],
+        f"{right}x",
+        right.swapcase(),
+        Cookies("t" * 64).value_of(A),
+        f"{A}.\xff",
+        ".",
+    ):
+        assert table.use(value, R, COOKIES) is None
+    assert used(table, A, R)
 
 
 def test_a_session_is_open_until_it_ends(table: SessionTable) -> None:
@@ -39,15 +70,15 @@ def test_a_session_is_open_until_it_ends(table: SessionTable) -> None:
     assert table.sessions_of({"r": 9}) == [B]
     assert table.end(B)
     assert table.sessions_of({"r": 9}) == []
-    assert table.use(B, R1) is None
+    assert not used(table, B, R1)
 
 
 def test_the_table_may_change_while_somebody_goes_through_it(table: SessionTable) -> None:
     """C16: a commit looks at it slice by slice."""
     table.seed(R, A)
     table.seed(R, B)
-    for session, _ in table:
-        table.end(session)
+    for entry in table:
+        table.end(entry.session)
     assert len(table) == 0
 
 
@@ -59,7 +90,7 @@ def test_only_a_table_without_sessions_past_or_present_is_fresh(table: SessionTa
     table.end(A)
     assert table.is_fresh
     table.restore(A, R)
-    table.use(A, R)
+    used(table, A, R)
     table.end(A)
     assert not table.is_fresh
     seeded = SessionTable()
@@ -72,12 +103,12 @@ def test_a_restored_session_is_unused_until_a_request_of_its_episode_comes(table
     """C21, C23."""
     table.restore(A, R1)
     table.seed(R, B)
-    entries = dict(table)
+    entries = {each.session: each for each in table}
     assert (entries[A].restored, entries[A].used) == (True, False)
     assert (entries[B].restored, entries[B].used) == (False, True)
-    table.use(A, R)
+    used(table, A, R)
     assert not entries[A].used
-    assert table.use(A, R1) == A
+    assert used(table, A, R1)
     assert entries[A].used
 
 

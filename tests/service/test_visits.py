@@ -20,7 +20,7 @@ async def test_a_seeded_session_is_open_and_its_episodes() -> None:
     """C2, C3: 2xx binds it; every reply promises that a verify may be replayed."""
     room = Room()
     session = await room.seed("r-a2")
-    assert dict(room.table)[session].episode == ("r", 2)  # type: ignore[index]
+    assert room.table.get(session).episode == ("r", 2)  # type: ignore[arg-type, union-attr]
     assert room.episodes.seeding == ((b"x-ng-checkpoint-verify", b"replay"),)
 
 
@@ -32,7 +32,7 @@ async def test_without_an_episode_a_session_is_its_cookie_alone(episode: str | N
     assert session
     assert len(room.table) == 0
     assert not room.table.is_fresh
-    assert room.verify(0, session, episode).visit.session is None
+    assert room.verify(0, session, episode).visit.entry is None
 
 
 async def test_seeding_again_with_its_cookie_keeps_a_session_and_any_other_cookie_gets_a_new_one() -> None:
@@ -63,7 +63,7 @@ async def test_nobody_brings_a_member_or_ends_a_session_with_anothers_cookie(epi
     room = Room()
     session = await room.seed("r")
     call = room.verify(0, session, episode, close_follows=False)
-    assert call.visit.session is None
+    assert call.visit.entry is None
     await room.close(session, episode)
     room.verify(1, None, None)
     await settled()
@@ -195,7 +195,7 @@ async def test_seeds_and_closes_wait_for_the_resume() -> None:
     assert room.participant.status()["report"]["counts"] == {"inflight": 0, "sessions": 1}
     await room.participant.resume("ck")
     await asyncio.gather(*waiting)
-    assert {entry.episode for _, entry in room.table} == {("s", 0)}
+    assert {each.episode for each in room.table} == {("s", 0)}
     await room.seed("t")
 
 
@@ -280,8 +280,7 @@ async def test_waiting_for_requests_ends_at_its_deadline() -> None:
     waiting = asyncio.ensure_future(room.episodes.until(holds, loop.time() + 100))
     for _ in range(2):
         await settled()
-        room.table.enter(("r", 0))  # type: ignore[arg-type]
-        room.episodes.left(scope_of("r"))
+        room.episodes.left(room.episodes.verifying(scope_of("r"), headers()))
     await settled()
     assert not waiting.done()
     await room.clock.moves(101)
@@ -304,7 +303,7 @@ async def test_without_checkpoints_sessions_are_cookies_and_no_more() -> None:
     assert off.session_of(visit) is None
     off.refuse_retired(scope_of("r"))
     off.answered(visit)
-    off.left(scope_of("r"))
+    off.left(visit)
     ((name, value),) = await off.close(scope_of("r"), headers())
     assert (name, b"Max-Age=0" in value) == (b"set-cookie", True)
 

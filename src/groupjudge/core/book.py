@@ -138,8 +138,8 @@ class Book:
         return self._memory.exported(session)
 
     def backing_of(self, session: SessionId) -> Backing | None:
-        """What an open session's record hangs on: as long as this is the same object, and the session brings no other
-        member, what is exported of it once its group has finished does not change."""
+        """What an open session's record hangs on: as long as the session is in it and brings no other member, what is
+        exported of it once its group has finished does not change."""
         return self._memory.backings.get(session)
 
     def leave(self, ticket: Ticket) -> None:

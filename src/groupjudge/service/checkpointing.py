@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
 from groupjudge.answers.fingerprint import SCHEME
 from groupjudge.checkpoints import files
-from groupjudge.checkpoints.records import Episode, Lines, SessionRecord
+from groupjudge.checkpoints.records import Episode, SessionRecord
 from groupjudge.core.backing import SessionId
-from groupjudge.core.memory import Exported, Restored
+from groupjudge.core.memory import Restored
 from groupjudge.core.snapshot import restored as restored_members
 from groupjudge.errors import GroupJudgeError, InvalidCheckpoint, ShuttingDown
 from groupjudge.service.control import ControlError, ControlPlane, Reply
 from groupjudge.service.host import Host
+from groupjudge.service.session_lines import SessionLines
 from groupjudge.service.sessions import SessionTable, newest_attempts
 from groupjudge.service.visits import OpenEpisodes
 
 log = structlog.get_logger(__name__)
 
-SLICE = 256
+SLICE = 512
 """Sessions that are looked at in one go: a millisecond or two of the loop (C26)."""
 
 LONGEST_S = 1e9
 """Deadlines further away than some 30 years, in either direction, count as that far."""
 ASK_AGAIN_S = 0.002
+RUN = 4096
 
+T = TypeVar("T")
 Scope = frozenset[Episode] | None
 """The episodes that a commit or restore is about; None: all."""
-
-
-class Open(NamedTuple):
-    """An open session on its way into a checkpoint; `member` None: nothing of it is kept."""
-
-    session: SessionId
-    episode: Episode
-    member: Exported | None
 
 
 class ReadBack(NamedTuple):
@@ -72,6 +69,8 @@ class Participant:
         self._table = table
         self._episodes = episodes
         self._wall = wall
+        self._lines = SessionLines(host)
+        episodes.on_stay = self._lines.write
         self._loop = asyncio.get_running_loop()
         self._work: dict[str, asyncio.Task[Reply]] = {}
         self._publication = files.Publication()
@@ -195,35 +194,48 @@ class Participant:
     async def _writing(
         self, checkpoint_id: str, directory: Path, scope: Scope, publication: files.Publication
     ) -> Reply:
+        pieces: SimpleQueue[list[str] | None] = SimpleQueue()
+        lines = chain.from_iterable(iter(pieces.get, None))
+        write = partial(files.write, directory, self._instance, checkpoint_id, lines, publication)
+        writing = asyncio.create_task(asyncio.to_thread(write))
+        writing.add_done_callback(_seen)
         try:
-            sessions = await self._export(scope)
-            write = partial(_write_sessions, directory, self._instance, checkpoint_id, sessions, publication)
-            reply = await asyncio.to_thread(write)
+            episodes = await self._export(scope, pieces, publication)
+            manifest, keys = await asyncio.gather(writing, asyncio.to_thread(_keys, episodes))
         except GroupJudgeError as error:
             log.warning("commit_failed", checkpoint=checkpoint_id, code=error.code, why=str(error)[:300])
             self._plane.write_failed(checkpoint_id)
             raise
-        reply = self._plane.committed(checkpoint_id, reply)
+        reply = self._plane.committed(checkpoint_id, {"manifest": manifest.as_dict(), "episode_ids": keys})
         await self._drop_left_out(scope)
-        log.info("committed", checkpoint=checkpoint_id, sessions=len(sessions))
+        log.info("committed", checkpoint=checkpoint_id, sessions=len(episodes))
         return reply
 
-    async def _export(self, scope: Scope) -> list[Open]:
-        """The open sessions in scope, a slice at a time; one that ended meanwhile is left out."""
-        sessions: list[Open] = []
-        for number, (session, entry) in enumerate(self._table, 1):
-            if number % SLICE == 0:
+    async def _export(
+        self, scope: Scope, pieces: SimpleQueue[list[str] | None], publication: files.Publication
+    ) -> list[Episode]:
+        """Hand the lines of the open sessions in scope to the thread that writes, a slice at a time; their episodes.
+        One that ended meanwhile is left out."""
+        episodes: list[Episode] = []
+        try:
+            for part in _slices(self._table.entries()):
+                chosen = [each for each in part if each.is_open and (scope is None or each.episode in scope)]
+                pieces.put(self._lines.lines(chosen))
+                episodes += [each.episode for each in chosen]
                 await asyncio.sleep(0)
-            if self._table.is_open(session) and (scope is None or entry.episode in scope):
-                sessions.append(Open(session, entry.episode, self._host.exported(session)))
-        return sessions
+        except BaseException:
+            publication.stop()
+            raise
+        finally:
+            pieces.put(None)
+        return episodes
 
     async def _drop_left_out(self, scope: Scope) -> None:
         """C23: restored sessions that the commit left out and no request has used are gone."""
         if scope is not None:
             await self._drop_all(
-                session
-                for session, entry in self._table
+                entry.session
+                for entry in self._table
                 if entry.restored and not entry.used and entry.episode not in scope
             )
 
@@ -275,11 +287,11 @@ class Participant:
 
     async def _drop_all(self, sessions: Iterable[SessionId]) -> None:
         """Retired or deleted sessions, a slice at a time."""
-        for number, session in enumerate(sessions, 1):
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
-            if self._table.end(session):
-                self._host.session_over(session, dropped=True)
+        for part in _slices(tuple(sessions)):
+            for session in part:
+                if self._table.end(session):
+                    self._host.session_over(session, dropped=True)
+            await asyncio.sleep(0)
 
     def _go_on(self) -> None:
         """Held outcomes are told first, then waiting requests go on (C15)."""
@@ -317,20 +329,14 @@ class Participant:
         return round(self._wall() + at - self._loop.time(), 3)
 
 
-def _seen(task: asyncio.Task[Reply]) -> None:
+def _slices(every: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (every[at : at + SLICE] for at in range(0, len(every), SLICE))
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
     """Whoever asked may have left: the failure was logged where it happened."""
     if not task.cancelled():
         task.exception()
-
-
-def _write_sessions(
-    directory: Path, instance: str, checkpoint_id: str, sessions: Sequence[Open], publication: files.Publication
-) -> Reply:
-    """In a thread: everything that takes time with the number of sessions."""
-    lines = Lines(SCHEME)
-    written = (lines.line(*each) for each in sessions)
-    manifest = files.write(directory, instance, checkpoint_id, written, publication)
-    return {"manifest": manifest.as_dict(), "episode_ids": _keys(each.episode for each in sessions)}
 
 
 def _read_back(directory: Path, instance: str, scope: Scope) -> ReadBack:
@@ -358,4 +364,7 @@ def _next(episode: Episode) -> Episode:
 
 
 def _keys(episodes: Iterable[Episode]) -> list[str]:
-    return sorted({episode.key for episode in episodes})
+    """Sorted, each once. In runs first: to sort very many at once would hold every other thread up."""
+    keys = list(dict.fromkeys(episode.key for episode in episodes))
+    runs = (sorted(keys[at : at + RUN]) for at in range(0, len(keys), RUN))
+    return sorted(chain.from_iterable(runs))

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, cast
 
 import structlog
 
-from groupjudge.core.backing import SessionId
+from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.book import Book
 from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
@@ -145,6 +145,10 @@ class Host:
     def exported(self, session: SessionId) -> Exported | None:
         """What a checkpoint keeps of an open session (C16)."""
         return self._book.exported(session)
+
+    def backing_of(self, session: SessionId) -> Backing | None:
+        """What that hangs on (`Book.backing_of`)."""
+        return self._book.backing_of(session)
 
     def install(self, members: Sequence[Restored]) -> None:
         """Take up the members of a checkpoint; raises InvalidCheckpoint, and then has changed nothing."""

@@ -7,9 +7,9 @@ what it brought is remembered with its group (core/backing.py).
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from starlette.requests import cookie_parser
 
 from groupjudge.checkpoints.files import flush_directory
 from groupjudge.checkpoints.records import Episode
-from groupjudge.core.backing import SessionId
+from groupjudge.core.backing import Backing, SessionId
 from groupjudge.errors import ConfigurationError, StaleAttempt
 
 COOKIE = "groupjudge_session"
@@ -35,20 +35,31 @@ class Cookies:
     def __init__(self, secret: str) -> None:
         self._signer = Signer(secret, salt="groupjudge.session", key_derivation="hmac", digest_method=hashlib.sha256)
 
+    @staticmethod
+    def said_in(headers: Headers) -> str:
+        """The value of the request's cookie as it came, nothing proven; empty where there is none."""
+        said = headers.get("cookie", "")
+        return cookie_parser(said).get(COOKIE, "") if COOKIE in said else ""
+
     def named_by(self, headers: Headers) -> SessionId | None:
         """The id in the request's cookie, if it is one of ours."""
-        said = headers.get("cookie", "")
-        if COOKIE not in said:
-            return None
         try:
-            return SessionId(self._signer.unsign(cookie_parser(said).get(COOKIE, "")).decode())
+            return SessionId(self._signer.unsign(self.said_in(headers)).decode())
         except (BadSignature, UnicodeError):
             return None
 
+    def value_of(self, session: SessionId) -> str:
+        """The one value that names a session."""
+        return self._signer.sign(session).decode()
+
     def give(self, session: SessionId) -> tuple[bytes, bytes]:
         """The header that gives its receiver a session."""
-        value = self._signer.sign(session).decode()
-        return (b"set-cookie", f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax".encode())
+        return self.given(self.value_of(session).encode())
+
+    @staticmethod
+    def given(value: bytes) -> tuple[bytes, bytes]:
+        """The same of a value that is known."""
+        return (b"set-cookie", b"%s=%s; Path=/; HttpOnly; SameSite=Lax" % (COOKIE.encode(), value))
 
     @staticmethod
     def take_back() -> tuple[bytes, bytes]:
@@ -100,11 +111,23 @@ def _make_secret(path: Path) -> None:
 
 @dataclass(slots=True)
 class OpenSession:
-    """An open session: its episode, whether a restore brought it back, and whether a request has used it since."""
+    """A session of an episode: whether a restore brought it back, and whether a request has used it since; the value of
+    its cookie, once it was needed; its line in a checkpoint with what that hangs on, where it was written already
+    (service/session_lines.py)."""
 
+    session: SessionId
     episode: Episode
     restored: bool = False
     used: bool = True
+    is_open: bool = True
+    cookie: bytes = b""
+    line: str | None = None
+    backing: Backing | None = None
+
+    def cookie_by(self, cookies: Cookies) -> bytes:
+        """The one value that names it."""
+        self.cookie = self.cookie or cookies.value_of(self.session).encode()
+        return self.cookie
 
 
 class SessionTable:
@@ -114,7 +137,7 @@ class SessionTable:
         self._open: dict[SessionId, OpenSession] = {}
         self._of_rollout: dict[str, set[SessionId]] = {}
         self._retired: dict[str, int] = {}
-        self._in_flight: Counter[Episode] = Counter()
+        self._in_flight: dict[Episode, int] = {}
         self.has_served = False
 
     def __len__(self) -> int:
@@ -125,40 +148,54 @@ class SessionTable:
         """Whether a checkpoint may be restored: no session was served, and none is open (C19)."""
         return not self.has_served and not self._open
 
-    def __iter__(self) -> Iterator[tuple[SessionId, OpenSession]]:
-        return iter(tuple(self._open.items()))
+    def __iter__(self) -> Iterator[OpenSession]:
+        return iter(self.entries())
+
+    def entries(self) -> tuple[OpenSession, ...]:
+        """All of them as of now."""
+        return tuple(self._open.values())
+
+    def get(self, session: SessionId) -> OpenSession | None:
+        """An open session."""
+        return self._open.get(session)
 
     def is_open(self, session: SessionId) -> bool:
         """Whether the session has not ended."""
         return session in self._open
 
-    def seed(self, episode: Episode, session: SessionId) -> None:
-        """Open a session of an episode, or leave it open."""
+    def seed(self, episode: Episode, session: SessionId) -> OpenSession:
+        """Open a new session of an episode."""
         self.has_served = True
-        self._add(session, OpenSession(episode))
+        entry = OpenSession(session, episode)
+        self._add(entry)
+        return entry
 
     def restore(self, session: SessionId, episode: Episode) -> None:
         """Open a session again, bound to its episode's next attempt (C21)."""
-        self._add(session, OpenSession(episode, restored=True, used=False))
+        self._add(OpenSession(session, episode, restored=True, used=False))
 
-    def _add(self, session: SessionId, entry: OpenSession) -> None:
-        self._open[session] = entry
-        self._of_rollout.setdefault(entry.episode.rollout_id, set()).add(session)
+    def _add(self, entry: OpenSession) -> None:
+        self._open[entry.session] = entry
+        self._of_rollout.setdefault(entry.episode.rollout_id, set()).add(entry.session)
 
-    def use(self, session: SessionId | None, episode: Episode | None) -> SessionId | None:
-        """The session, where it is open and the request is its episode's; a cookie under another prefix is none."""
-        entry = None if session is None else self._open.get(session)
+    def use(self, cookie: str, episode: Episode | None, cookies: Cookies) -> OpenSession | None:
+        """The session that the cookie names, where it is open and the request is its episode's: a cookie under another
+        prefix is none, and neither is a forged one."""
+        entry = self._open.get(SessionId(cookie.rpartition(".")[0]))
         if entry is None or entry.episode != episode:
+            return None
+        if not hmac.compare_digest(entry.cookie_by(cookies), cookie.encode("utf-8", "replace")):
             return None
         entry.used = True
         self.has_served = True
-        return session
+        return entry
 
     def end(self, session: SessionId) -> bool:
         """Close a session; says whether it was open."""
         entry = self._open.pop(session, None)
         if entry is None:
             return False
+        entry.is_open = False
         siblings = self._of_rollout[entry.episode.rollout_id]
         siblings.discard(session)
         if not siblings:
@@ -195,13 +232,13 @@ class SessionTable:
 
     def enter(self, episode: Episode) -> None:
         """A request of the episode has come."""
-        self._in_flight[episode] += 1
+        self._in_flight[episode] = self._in_flight.get(episode, 0) + 1
 
     def leave(self, episode: Episode) -> None:
         """A request of the episode was answered."""
-        self._in_flight[episode] -= 1
-        if not self._in_flight[episode]:
-            del self._in_flight[episode]
+        rest = self._in_flight.pop(episode) - 1
+        if rest:
+            self._in_flight[episode] = rest
 
     def in_flight(self, newest: Mapping[str, int]) -> list[Episode]:
         """Which episodes of these rollouts, up to these attempts, have requests in flight."""

@@ -62,7 +62,7 @@ class Verify:
         try:
             await self._visit(visit, exchange)
         finally:
-            self._episodes.left(scope)
+            self._episodes.left(visit)
 
     async def _visit(self, visit: Visit, exchange: _Exchange) -> None:
         try:

@@ -15,7 +15,7 @@ from groupjudge.core.backing import SessionId
 from groupjudge.errors import ShuttingDown
 from groupjudge.service.bodies import Disconnected
 from groupjudge.service.callers import wait_until_gone
-from groupjudge.service.sessions import Cookies, SessionTable, new_session_id
+from groupjudge.service.sessions import Cookies, OpenSession, SessionTable, new_session_id
 
 CLOSE_FOLLOWS = "x-ng-close-follows"
 REPLAYS = (b"x-ng-checkpoint-verify", b"replay")
@@ -29,12 +29,13 @@ def episode_in(scope: Scope) -> Episode | None:
 
 
 class Visit:
-    """One `/verify` on its way: `session` is the session that it came in."""
+    """One `/verify` on its way: the episode that it is of, and the session that it came in."""
 
-    __slots__ = ("close_follows", "session")
+    __slots__ = ("close_follows", "entry", "episode")
 
-    def __init__(self, session: SessionId | None, *, close_follows: bool) -> None:
-        self.session = session
+    def __init__(self, episode: Episode | None, entry: OpenSession | None, *, close_follows: bool) -> None:
+        self.episode = episode
+        self.entry = entry
         self.close_follows = close_follows
 
 
@@ -52,7 +53,7 @@ class Episodes(Protocol):
     def refuse_retired(self, scope: Scope) -> None:
         """Raises StaleAttempt for a request of a retired episode."""
 
-    def left(self, scope: Scope) -> None:
+    def left(self, visit: Visit) -> None:
         """The `/verify` was answered, or its caller has gone."""
 
     def answered(self, visit: Visit) -> None:
@@ -70,7 +71,7 @@ class NoEpisodes:
     """Checkpointing is off: sessions are cookies, and nothing is remembered of them."""
 
     seeding: tuple[Header, ...] = ()
-    _visit = Visit(None, close_follows=False)
+    _visit = Visit(None, None, close_follows=False)
 
     def __init__(self, cookies: Cookies) -> None:
         self._cookies = cookies
@@ -85,7 +86,7 @@ class NoEpisodes:
     def refuse_retired(self, scope: Scope) -> None:
         """No episode is."""
 
-    def left(self, scope: Scope) -> None:
+    def left(self, visit: Visit) -> None:
         """Nothing was counted."""
 
     def answered(self, visit: Visit) -> None:
@@ -166,6 +167,8 @@ class OpenEpisodes:
         self._ends_at_resume: dict[SessionId, None] = {}
         self._changed: set[asyncio.Future[None]] = set()
         self.is_busy = False
+        self.on_stay: Callable[[OpenSession], object] = lambda entry: None
+        """Told of a session whose member was answered and whose close follows."""
 
     # -- ordinary requests -----------------------------------------------------------------------------------------
 
@@ -175,34 +178,40 @@ class OpenEpisodes:
         episode = episode_in(scope)
         self._table.refuse_retired(episode)
         if episode is None:
-            return Visit(None, close_follows=False)
+            return Visit(None, None, close_follows=False)
         self._table.enter(episode)
-        session = self._table.use(self._cookies.named_by(headers), episode)
-        return Visit(session, close_follows=headers.get(CLOSE_FOLLOWS, "").strip() == "1")
+        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
+        return Visit(episode, entry, close_follows=headers.get(CLOSE_FOLLOWS, "").strip() == "1")
 
     def session_of(self, visit: Visit) -> SessionId | None:
         """C18: a session that has ended while the body came brings nothing."""
-        return visit.session if visit.session is not None and self._table.is_open(visit.session) else None
+        entry = visit.entry
+        if entry is None or not entry.is_open:
+            return None
+        entry.line = None  # it may bring another member now
+        return entry.session
 
     def refuse_retired(self, scope: Scope) -> None:
         """C24."""
         self._table.refuse_retired(episode_in(scope))
 
-    def left(self, scope: Scope) -> None:
+    def left(self, visit: Visit) -> None:
         """The request is over."""
-        episode = episode_in(scope)
-        if episode is not None:
-            self._table.leave(episode)
+        if visit.episode is not None:
+            self._table.leave(visit.episode)
             self._tell()
 
     def answered(self, visit: Visit) -> None:
         """C2: the session ends now, at the resume, or with its close."""
-        if visit.session is None or visit.close_follows:
+        entry = visit.entry
+        if entry is None:
             return
-        if self.is_busy:
-            self._ends_at_resume[visit.session] = None
+        if visit.close_follows:
+            self.on_stay(entry)
+        elif self.is_busy:
+            self._ends_at_resume[entry.session] = None
         else:
-            self._end(visit.session)
+            self._end(entry.session)
 
     async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
         """Bind a session to the episode of the prefix; without one it is a cookie alone. Nobody's session would stay
@@ -213,17 +222,18 @@ class OpenEpisodes:
         self._table.has_served = True
         if episode is None:
             return (self._cookies.give(new_session_id()),)
-        session = self._table.use(self._cookies.named_by(headers), episode) or new_session_id()
-        self._table.seed(episode, session)
-        return (self._cookies.give(session),)
+        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
+        if entry is None:
+            entry = self._table.seed(episode, new_session_id())
+        return (self._cookies.given(entry.cookie_by(self._cookies)),)
 
     async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
         """End the session of the cookie, where it is the episode's."""
         await self._door.pass_through()
         episode = episode_in(scope)
-        session = self._table.use(self._cookies.named_by(headers), episode)
-        if session is not None:
-            self._end(session)
+        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
+        if entry is not None:
+            self._end(entry.session)
         return (self._cookies.take_back(),)
 
     def _end(self, session: SessionId) -> None:
