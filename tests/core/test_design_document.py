@@ -14,7 +14,7 @@ from groupjudge.core.phases import diagram
 TESTS = Path(__file__).parents[1]
 DESIGN = TESTS.parent / "docs" / "design.md"
 SOURCE = Path(groupjudge.__file__).parent
-PROVEN = [f"L{number}" for number in range(1, 26)] + ["C15", "A3", "J19"]
+PROVEN = [f"L{number}" for number in range(1, 26)] + [f"C{number}" for number in range(1, 26)] + ["A3", "J19"]
 
 pytestmark = pytest.mark.skipif(not DESIGN.exists(), reason="the documents are not in the source distribution")
 
@@ -29,7 +29,7 @@ def names_in(path: Path) -> dict[str, str]:
     """Every function and class of a file with its docstring, methods as `Class.method`."""
     found: dict[str, str] = {}
     for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found[node.name] = ast.get_docstring(node) or ""
         for inner in node.body if isinstance(node, ast.ClassDef) else ():
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -42,9 +42,10 @@ def test_the_diagram_is_the_one_that_the_table_of_phases_makes() -> None:
     assert f"```mermaid\n{diagram()}\n```" in DESIGN.read_text("utf-8")
 
 
-def test_every_rule_of_a_groups_life_has_a_row() -> None:
-    """L1 to L26, in order, and what else the core proves."""
-    assert list(rows()) == [f"L{number}" for number in range(1, 27)] + ["C15", "A3", "J19"]
+def test_every_rule_of_a_groups_life_and_of_checkpoints_has_a_row() -> None:
+    """L1 to L26 and C1 to C26, in order, and what else the core proves."""
+    every = [f"{page}{number}" for page in "LC" for number in range(1, 27)]
+    assert list(rows()) == [*every, "A3", "J19"]
 
 
 @pytest.mark.parametrize("rule", rows() if DESIGN.exists() else [])
@@ -62,7 +63,7 @@ def test_a_rule_is_built_where_its_row_says(rule: str) -> None:
 @pytest.mark.parametrize("rule", PROVEN)
 def test_a_rule_is_proven_by_the_tests_that_its_row_names(rule: str) -> None:
     """Each of them exists, and says in its docstring that it proves the rule."""
-    tests = re.findall(r"\[`(\w+)`\]\(\.\./tests/([\w/.]+)\)", rows()[rule][2])
+    tests = re.findall(r"\[`([\w.]+)`\]\(\.\./tests/([\w/.]+)\)", rows()[rule][2])
     assert tests
     for name, path in tests:
         docstring = names_in(TESTS / path)[name]
