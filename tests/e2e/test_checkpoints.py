@@ -19,6 +19,7 @@ import pytest_asyncio
 from groupjudge.checkpoints import files
 
 from .calling import Client, cancelled_after
+from .conftest import Serve
 from .groups import TOKEN, Group
 from .serving import Server
 from .training import BASE, Agent, Checkpoint, Controller, Outcome, Run, TrainingJudge, agents_of, gather
@@ -72,7 +73,7 @@ RETENTION = {
 async def test_members_whose_siblings_are_done_get_their_own_outcomes_after_a_crash(
     run: Run, trainer: TrainingJudge, retention: str, cycles: int
 ) -> None:
-    """C16-C18, C21, C22: rewards and a judge failure, after one checkpoint and crash or two, whatever is evicted
+    """C16, C17, C18, C21, C22: rewards and a judge failure, after one checkpoint and crash or two, whatever is evicted
     meanwhile; nobody asks the judge again, and nobody waits for siblings that have ended."""
     run.sets = RETENTION[retention]
     groups = [Group("good"), ill("bad", 0)]
@@ -230,6 +231,13 @@ async def test_without_checkpoints_there_is_no_control_plane(server: Server) -> 
         assert reply.said == (404, "not_found")
     assert (await server.client.get(f"{BASE}/status")).status == 404
     assert "x-ng-checkpoint-verify" not in (await server.client.post("/seed_session", b"")).headers
+
+
+async def test_a_key_that_would_end_with_the_process_is_said(serve: Serve) -> None:
+    """H12: cookies of restored sessions would be unknown."""
+    sets = {"checkpoint.enabled": True, "checkpoint.auth_token": TOKEN}
+    async with serve(sets) as server:
+        assert server.events()[0]["event"] == "session_key_is_not_kept"
 
 
 @pytest.mark.parametrize("trial", range(2))

@@ -16,6 +16,7 @@ from groupjudge.core.book import Limits
 from groupjudge.errors import GroupJudgeError, ShuttingDown, StaleAttempt
 from groupjudge.model import JudgeFailure, Rewarded
 from groupjudge.service.control import ControlError
+from groupjudge.service.wire import group_row
 
 from .room import GRACE, Room, settled
 
@@ -370,6 +371,9 @@ async def test_only_the_episodes_that_are_asked_for_are_restored(tmp_path: Path)
     assert (await room.restore(tmp_path, scope=scope))["restored"] == ["g1-a1"]
     assert [each.session for each in room.table] == [sessions[1]]
     assert room.phase_of() == "completed"
+    _, (view,) = room.host.groups()
+    row = group_row(view, room.host.now())
+    assert (row["members"], row["outcome"]) == ([1], {"rewards": [None, 2.0]})
     assert room.verify(1, sessions[1], "g1-a1").outcome == Rewarded(2.0)
 
 

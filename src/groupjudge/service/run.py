@@ -209,6 +209,8 @@ def _sessions(settings: Settings, host: Host, reader: BodyReader) -> _Sessions:
     checkpoint, door = settings.checkpoint, Door()
     if not checkpoint.enabled or checkpoint.auth_token is None:
         return _Sessions(NoEpisodes(cookies), door)
+    if settings.session.secret is None and settings.session.state_dir is None:
+        log.warning("session_key_is_not_kept", remedy="set session.state_dir, or cookies end with this process")
     table = SessionTable()
     episodes = OpenEpisodes(table, cookies, door, lambda session: host.session_over(session, dropped=False))
     plane = ControlPlane(checkpoint.lease_grace_s)

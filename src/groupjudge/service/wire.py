@@ -183,7 +183,7 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
         "age_s": round(now - view.started, 3),
         "judging_s": _between(view.complete_since, view.finished, now),
         "finished_s_ago": None if view.finished is None else round(now - view.finished, 3),
-        "outcome": None if view.outcomes is None else _shown(view.outcomes),
+        "outcome": None if view.outcomes is None else _shown(view.outcomes, view.present),
     }
 
 
@@ -201,10 +201,12 @@ def _between(since: float | None, until: float | None, now: float) -> float | No
     return None if since is None else round((now if until is None else until) - since, 3)
 
 
-def _shown(outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
-    first = outcomes[0]
+def _shown(outcomes: tuple[Outcome, ...], present: tuple[int, ...]) -> dict[str, Any]:
+    """Of a restored group only the members that came back have an outcome."""
+    first = outcomes[present[0]]
     if isinstance(first, Rewarded):
-        return {"rewards": [o.reward if isinstance(o, Rewarded) else None for o in outcomes]}
+        told = dict.fromkeys(range(len(outcomes)))
+        return {"rewards": list((told | {slot: getattr(outcomes[slot], "reward", None) for slot in present}).values())}
     if isinstance(first, JudgeFailure):
         return {"failure": "judge_failed"}
     return {"failure": first.kind, "reason": first.reason}
