@@ -15,6 +15,7 @@ from groupjudge.checkpoints.records import Episode
 from groupjudge.core.book import Limits
 from groupjudge.errors import GroupJudgeError, ShuttingDown, StaleAttempt
 from groupjudge.model import JudgeFailure, Rewarded
+from groupjudge.service import checkpointing
 from groupjudge.service.control import ControlError
 from groupjudge.service.wire import group_row
 
@@ -534,6 +535,27 @@ async def test_a_commit_with_a_scope_deletes_the_restored_sessions_outside_it_th
     assert room.verify(0, sessions[0], "g0-a1").outcome == Rewarded(1.0)
     await room.seed("g1-a1")
     room.book.check()
+
+
+async def test_a_session_that_a_request_uses_while_others_are_deleted_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C23, C26: they go slice by slice, and a caller must not lose its outcome meanwhile."""
+    sessions = await crashed(tmp_path / "1")
+    room = Room()
+    await room.restore(tmp_path / "1")
+    await room.participant.resume("re")
+    monkeypatch.setattr(checkpointing, "SLICE", 1)
+    room.prepare()
+    committing = asyncio.ensure_future(room.commit(tmp_path / "2", scope=frozenset()))
+    while len(room.table) == 2:  # noqa: ASYNC110 -- a thread writes
+        await asyncio.sleep(0)
+    (left,) = [each.session for each in room.table]
+    slot = sessions.index(left)
+    call = room.verify(slot, left, f"g{slot}-a1")
+    await committing
+    assert call.outcome == Rewarded(1.0 + slot)
+    assert [each.session for each in room.table] == [left]
 
 
 async def test_a_group_whose_restored_sessions_are_all_deleted_can_form_anew(tmp_path: Path) -> None:

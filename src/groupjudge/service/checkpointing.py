@@ -23,7 +23,7 @@ from groupjudge.errors import GroupJudgeError, InvalidCheckpoint, ShuttingDown
 from groupjudge.service.control import ControlError, ControlPlane, Reply
 from groupjudge.service.host import Host
 from groupjudge.service.session_lines import SessionLines
-from groupjudge.service.sessions import SessionTable, newest_attempts
+from groupjudge.service.sessions import OpenSession, SessionTable, newest_attempts
 from groupjudge.service.visits import OpenEpisodes
 
 log = structlog.get_logger(__name__)
@@ -163,7 +163,7 @@ class Participant:
             busy = ", ".join(sorted(episode.key[:100] for episode in self._table.in_flight(newest))[:10])
             raise ControlError("deadline_exceeded", f"requests of these episodes are still in flight: {busy}")
         self._plane.admits_retirement(checkpoint_id, deadline)  # a checkpoint may have been opened meanwhile
-        await self._drop_all(self._table.sessions_of(newest))
+        await self._drop_all(self._table.sessions_of(newest), lambda entry: True)
         return {"retired": await asyncio.to_thread(_keys, episodes)}
 
     def forget(self, checkpoint_id: str, deadline_ts: float, rollout_ids: Iterable[str]) -> Reply:
@@ -233,11 +233,8 @@ class Participant:
     async def _drop_left_out(self, scope: Scope) -> None:
         """C23: restored sessions that the commit left out and no request has used are gone."""
         if scope is not None:
-            await self._drop_all(
-                entry.session
-                for entry in self._table
-                if entry.restored and not entry.used and entry.episode not in scope
-            )
+            left_out = [each for each in self._table if each.restored and each.episode not in scope]
+            await self._drop_all(left_out, lambda entry: not entry.used)
 
     # -- restore ---------------------------------------------------------------------------------------------------
 
@@ -285,12 +282,12 @@ class Participant:
                 raise ShuttingDown("the server is stopping") from None
             raise
 
-    async def _drop_all(self, sessions: Iterable[SessionId]) -> None:
-        """Retired or deleted sessions, a slice at a time."""
-        for part in _slices(tuple(sessions)):
-            for session in part:
-                if self._table.end(session):
-                    self._host.session_over(session, dropped=True)
+    async def _drop_all(self, entries: Sequence[OpenSession], is_over: Callable[[OpenSession], bool]) -> None:
+        """Retired or deleted sessions, a slice at a time: each is asked about when its turn has come."""
+        for part in _slices(entries):
+            for entry in part:
+                if is_over(entry) and self._table.end(entry.session):
+                    self._host.session_over(entry.session, dropped=True)
             await asyncio.sleep(0)
 
     def _go_on(self) -> None:

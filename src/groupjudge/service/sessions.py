@@ -219,14 +219,10 @@ class SessionTable:
         for rollout_id in rollout_ids:
             self._retired.pop(rollout_id, None)
 
-    def sessions_of(self, newest: Mapping[str, int]) -> list[SessionId]:
+    def sessions_of(self, newest: Mapping[str, int]) -> list[OpenSession]:
         """The open sessions of these rollouts, up to these attempts."""
-        return [
-            session
-            for rollout_id, attempt in newest.items()
-            for session in self._of_rollout.get(rollout_id, ())
-            if self._open[session].episode.attempt <= attempt
-        ]
+        found = (self._open[each] for rollout_id in newest for each in self._of_rollout.get(rollout_id, ()))
+        return [entry for entry in found if entry.episode.attempt <= newest[entry.episode.rollout_id]]
 
     # -- requests in flight ----------------------------------------------------------------------------------------
 
