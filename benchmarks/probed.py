@@ -18,7 +18,7 @@ import uvloop
 from benchmarks.processes import take_commands
 from groupjudge.configuration import load
 from groupjudge.service.logs import configure_logs
-from groupjudge.service.run import calm_collector, raise_descriptor_limit, running
+from groupjudge.service.run import calm_allocator, calm_collector, raise_descriptor_limit, running
 
 TICK_S = 0.001
 
@@ -56,4 +56,5 @@ if __name__ == "__main__":
     configure_logs()
     raise_descriptor_limit()
     calm_collector()
+    calm_allocator()
     uvloop.run(main(sys.argv[1:]))

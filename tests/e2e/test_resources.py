@@ -37,8 +37,8 @@ async def test_a_full_disk(serve: Serve, group: Group) -> None:
 async def test_no_more_files(serve: Serve, group: Group) -> None:
     """P8: bodies that wait on disk take a descriptor each, and half of what there is stays for connections: beyond that
     they are refused; those that wait get their reward, and once they have it there is room again."""
-    limits = {"RLIMIT_NOFILE": 160}
-    room = descriptors_to_spool(160, 4)
+    limits = {"RLIMIT_NOFILE": 192}
+    room = descriptors_to_spool(192, 4)
     async with serve({"limits.spool_threshold_bytes": 10, "judge.max_concurrency": 4}, limits=limits) as server:
         connections = [await Connection(server.port).__aenter__() for _ in range(60)]
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import resource
 import signal
@@ -40,7 +41,9 @@ log = structlog.get_logger(__name__)
 
 KEEP_ALIVE_S = 75
 BACKLOG = 4096
-_DESCRIPTORS_KEPT = 64
+_DESCRIPTORS_KEPT = 96
+# The numbers of malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 class PortTakenError(ConfigurationError):
@@ -55,6 +58,7 @@ def serve(settings: Settings, *, on_listening: Callable[[str], None]) -> None:
     configure_logs()
     raise_descriptor_limit()
     calm_collector()
+    calm_allocator()
     uvloop.run(_serve(settings, on_listening))
 
 
@@ -107,6 +111,17 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 50, 1_000)
+
+
+def calm_allocator() -> None:
+    """Keep the memory of large bodies for the next ones. The C library would give it back to the system at once, and
+    each new page costs: of a body of 1.85 MB a fifth of all its time. Other C libraries have no such call."""
+    try:
+        set_option = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    for option, value in ((_M_TRIM_THRESHOLD, 32 << 20), (_M_MMAP_THRESHOLD, 16 << 20)):
+        set_option(option, value)
 
 
 def bind(host: str, port: int) -> socket.socket:
