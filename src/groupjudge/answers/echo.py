@@ -20,6 +20,7 @@ Piece: TypeAlias = bytes | Span
 """A part of a reply: itself, or where in the body it lies."""
 
 MAX_REASON = 2000
+_written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 JUDGE_FAILED = "judge_failed"
 
 
@@ -92,7 +93,7 @@ def _identity(request: VerifyRequest, slot: Slot) -> dict[str, object]:
 
 def _members_of(fields: dict[str, object]) -> bytes:
     """The members of an object, without its braces."""
-    return json.dumps(fields, separators=(",", ":"), allow_nan=False)[1:-1].encode()
+    return _written(fields)[1:-1].encode()
 
 
 def _bounded(reason: str | None) -> str | None:

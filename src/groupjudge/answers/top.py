@@ -8,7 +8,8 @@ from msgspec import Raw
 from groupjudge.answers.jsontext import members, parse
 from groupjudge.errors import FieldProblem, InvalidRequest
 
-_MISSING = Raw(b"")
+MISSING = Raw(b"")
+"""What stands for a member that was not sent."""
 
 
 def _sent_name(attribute: str) -> str:
@@ -19,31 +20,33 @@ class Top(msgspec.Struct, rename=_sent_name):
     """Each member's value as it was sent, of equal keys the last; empty where it is missing. Everything else in a body
     is skimmed: it is known to be JSON, and no more."""
 
-    responses_create_params: Raw = _MISSING
-    response: Raw = _MISSING
-    principle: Raw = _MISSING
-    instance_config: Raw = _MISSING
-    prompt_id: Raw = _MISSING
-    ng_group_id: Raw = _MISSING
-    ng_group_attempt: Raw = _MISSING
-    ng_rollout_index: Raw = _MISSING
-    ng_group_size: Raw = _MISSING
-    ng_task_index: Raw = _MISSING
-    ng_member_id: Raw = _MISSING
-    group_id: Raw = _MISSING
-    group_attempt: Raw = _MISSING
-    rollout_index: Raw = _MISSING
-    group_size: Raw = _MISSING
-    task_index: Raw = _MISSING
+    responses_create_params: Raw = MISSING
+    response: Raw = MISSING
+    principle: Raw = MISSING
+    instance_config: Raw = MISSING
+    prompt_id: Raw = MISSING
+    ng_group_id: Raw = MISSING
+    ng_group_attempt: Raw = MISSING
+    ng_rollout_index: Raw = MISSING
+    ng_group_size: Raw = MISSING
+    ng_task_index: Raw = MISSING
+    ng_member_id: Raw = MISSING
+    group_id: Raw = MISSING
+    group_attempt: Raw = MISSING
+    rollout_index: Raw = MISSING
+    group_size: Raw = MISSING
+    task_index: Raw = MISSING
 
 
 class _Params(msgspec.Struct):
-    input: Raw = _MISSING
+    input: Raw = MISSING
 
 
 _read_top = msgspec.json.Decoder(Top).decode
 _read_params = msgspec.json.Decoder(_Params).decode
-_ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(Top)}
+SENT_NAMES = {field.name: field.encode_name for field in msgspec.structs.fields(Top)}
+"""How the member that an attribute of `Top` holds is called in a body."""
+_ATTRIBUTES = {sent: attribute for attribute, sent in SENT_NAMES.items()}
 
 
 def read_top(text: bytes) -> Top:

@@ -23,7 +23,7 @@ from groupjudge.answers.jsontext import (
 )
 from groupjudge.answers.outline import Outline, Span, find_cuts, outline_of, uncut
 from groupjudge.answers.texts import answer_texts, conversation
-from groupjudge.answers.top import Top, read_input, read_top
+from groupjudge.answers.top import MISSING, SENT_NAMES, Top, read_input, read_top
 from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, UnnamedKey
 
 T = TypeVar("T")
@@ -119,8 +119,11 @@ class _Reader:
     # -- fields ----------------------------------------------------------------------------------------------------
 
     def _field(self, attribute: str) -> Field:
-        text = bytes(getattr(self._top, attribute))
-        name = "_" + attribute if attribute.startswith("ng_") else attribute
+        raw = getattr(self._top, attribute)
+        name = SENT_NAMES[attribute]
+        if raw is MISSING:
+            return Field(name, b"")
+        text = bytes(raw)
         return Field(name, b"" if text == b"null" else text)
 
     def _twins(self, attribute: str) -> Field:
