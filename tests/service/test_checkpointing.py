@@ -537,6 +537,18 @@ async def test_a_commit_with_a_scope_deletes_the_restored_sessions_outside_it_th
     room.book.check()
 
 
+async def test_a_commit_deletes_no_restored_session_in_its_scope_and_no_new_one_outside(tmp_path: Path) -> None:
+    """C23: one that nobody has used yet may still be waited for."""
+    sessions = await crashed(tmp_path / "1")
+    room = Room()
+    await room.restore(tmp_path / "1")
+    await room.participant.resume("re")
+    new = await room.seed("new")
+    await room.checkpoint(tmp_path / "2", scope=frozenset({Episode("g1", 1)}))
+    assert {each.session for each in room.table} == {sessions[1], new}
+    assert room.verify(1, sessions[1], "g1-a1").outcome == Rewarded(2.0)
+
+
 async def test_a_session_that_a_request_uses_while_others_are_deleted_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -632,6 +644,16 @@ async def test_retiring_waits_for_requests_in_flight() -> None:
     assert await retiring == {"retired": ["r"]}
     assert not room.table.is_open(session)  # type: ignore[arg-type]
     assert room.host.exported(session) is None  # type: ignore[arg-type]
+
+
+async def test_requests_that_end_at_once_are_all_waited_for() -> None:
+    """C24: a group tells its callers in one breath."""
+    room = Room()
+    calls = [room.verify(slot, None, f"r{slot}") for slot in (0, 1)]
+    episodes = frozenset({Episode("r0"), Episode("r1")})
+    retiring = asyncio.ensure_future(room.participant.retire("x", room.soon(), episodes))
+    assert await retiring == {"retired": ["r0", "r1"]}
+    assert all(call.is_told for call in calls)
 
 
 async def test_a_retirement_that_waits_too_long_says_who_is_busy_and_goes_on_refusing() -> None:

@@ -275,8 +275,9 @@ def test_the_last_64_ids_that_were_resumed_are_remembered() -> None:
         plane.resume(f"id{number}")
     plane.resume("id0")
     plane.resume("one more")
-    with pytest.raises(ControlError, match="'id0'"):
-        plane.prepare("id0", 100.0)
+    for number in (0, *range(2, REMEMBERED)):
+        with pytest.raises(ControlError, match=f"'id{number}'"):
+            plane.prepare(f"id{number}", 100.0)
     assert plane.prepare("id1", 100.0) is None
 
 
@@ -308,6 +309,16 @@ def test_a_first_reply_is_given_though_the_deadline_has_passed() -> None:
     reply = plane.committed("a", {})
     assert plane.commit("a", -5.0, 0.0, "here") == reply
     assert plane.lease_until == 110.0
+
+
+def test_retiring_after_a_restore_extends_its_lease() -> None:
+    """C11, C24."""
+    plane = ControlPlane(GRACE)
+    plane.restore("a", 100.0, 0.0, "here")
+    plane.admits_retirement("a", 200.0)
+    assert plane.lease_until == 210.0
+    plane.admits_retirement("a", 50.0)
+    assert plane.lease_until == 210.0
 
 
 def test_a_restore_that_failed_spends_nothing() -> None:
