@@ -41,7 +41,7 @@ simulate: .venv/.dev ## Run the whole system on seeded schedules with faults
 lock: .venv/.dev ## Pin the newest releases that pyproject.toml allows
 	@$(bin)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements/lock.lock
 	@echo uv | $(uv_compile) --no-annotate --output-file requirements/lock.lock --upgrade -
-	@$(uv_compile) --extra fast --extra local --group dev --group build --upgrade --output-file requirements/dev.lock pyproject.toml
+	@$(uv_compile) --extra fast --extra local --extra report --group dev --group build --upgrade --output-file requirements/dev.lock pyproject.toml
 	@$(uv_compile) --extra fast --extra local --group build --constraint requirements/dev.lock --upgrade \
 		--output-file requirements/demo.lock pyproject.toml
 

@@ -164,6 +164,7 @@ def test_everything_that_is_declared_is_locked(lock: str, groups: list[str]) -> 
     """A dependency that is added needs `make lock`."""
     extras = PROJECT["project"]["optional-dependencies"]
     names = [*PROJECT["project"]["dependencies"], *extras["fast"], *extras["local"]]
+    names += extras["report"] if "dev" in groups else []
     names += [name for group in groups for name in PROJECT["dependency-groups"][group]]
     wanted = {re.split(r"[^A-Za-z0-9._-]", name)[0].lower().replace("_", "-").replace(".", "-") for name in names}
     assert wanted <= set(locked(ROOT / "requirements" / f"{lock}.lock"))
