@@ -5,6 +5,8 @@
     |-- CallerError                   whoever sent the request
     |   |-- InvalidRequest            malformed JSON, a missing or mistyped field, a slot out of range
     |   |-- BodyTooLarge
+    |   |-- Unauthorized              no token, or another one
+    |   |-- NotFound                  nothing is known under this name
     |   |-- Refusal                   well-formed, but the state of its group does not admit it
     |       |-- QuestionMismatch      another question than this group's
     |       |-- Superseded            an older attempt than the newest
@@ -18,6 +20,8 @@
     |   |-- SpoolFull                 no room to keep a body that waits
     |   |-- GroupFailed               the attempt failed as a group: no member has an outcome
     |   |-- ShuttingDown
+    |-- DeadlinePassed                a client's: nobody gave an outcome in time
+    |-- UnexpectedReply               a client's: something that is no reply of this server
     |-- InvalidCheckpoint             whoever wrote or names the files
     |-- JudgeError                    the judge
         |-- JudgeFailed               a pair has no verdict and will get none
@@ -75,6 +79,18 @@ class BodyTooLarge(CallerError):
     code = "too_large"
 
 
+class Unauthorized(CallerError):
+    """The server wants its bearer token."""
+
+    code = "unauthorized"
+
+
+class NotFound(CallerError):
+    """No such group, member or path is known."""
+
+    code = "not_found"
+
+
 class Refusal(CallerError):
     """The group's state does not admit this request. It changed nothing."""
 
@@ -129,6 +145,19 @@ class GroupFailed(ServerError):
 
 class ShuttingDown(ServerError):
     code = "shutting_down"
+
+
+class DeadlinePassed(GroupJudgeError, TimeoutError):
+    """A client had no outcome before its deadline; the text names the last thing that it met. The member may be with
+    its group all the same: the same call again is safe."""
+
+    code = "deadline_passed"
+
+
+class UnexpectedReply(GroupJudgeError):
+    """A client got a reply that this server does not give, or an internal error; the text holds its beginning."""
+
+    code = "unexpected_reply"
 
 
 class InvalidCheckpoint(GroupJudgeError):

@@ -1,0 +1,130 @@
+"""What is sent, as JSON: questions and answers in their short forms, numbers and arrays of numpy and torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from operator import index
+from typing import Any, SupportsIndex, TypeAlias
+
+Question: TypeAlias = str | Sequence[Mapping[str, Any]]
+"""A text, or a list of messages."""
+Answer: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""A text, a list of messages, or a Responses object with whatever training data it carries."""
+
+
+def member_body(
+    question: Question,
+    answer: Answer,
+    group_id: str,
+    size: SupportsIndex | None,
+    slot: SupportsIndex | None,
+    member_id: str | None,
+    attempt: SupportsIndex,
+    principle: str | None,
+) -> bytes:
+    """The body of `POST /verify`. Raises TypeError, ValueError."""
+    if slot is not None and member_id is not None:
+        raise ValueError("name the member by its slot or by a member_id, not by both")
+    fields: dict[str, object] = {
+        "responses_create_params": {"input": question},
+        "response": response(answer),
+        "_ng_group_id": text("group_id", group_id),
+        "_ng_group_attempt": whole_number("attempt", attempt),
+        "_ng_group_size": None if size is None else whole_number("size", size),
+        "_ng_rollout_index": None if slot is None else whole_number("slot", slot),
+        "_ng_member_id": None if member_id is None else text("member_id", member_id),
+        "principle": principle,
+    }
+    return encoded({name: value for name, value in fields.items() if value is not None})
+
+
+def group_body(
+    question: Question, answers: Sequence[Answer], group_id: str | None, attempt: SupportsIndex, principle: str | None
+) -> bytes:
+    """The body of `POST /v1/judge`. Raises TypeError."""
+    fields: dict[str, object] = {
+        "question": question,
+        "answers": list(answers),
+        "id": None if group_id is None else text("group_id", group_id),
+        "attempt": whole_number("attempt", attempt),
+        "principle": principle,
+    }
+    return encoded({name: value for name, value in fields.items() if value is not None})
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON. Scalars and arrays of numpy, torch and their like become numbers and lists; NaN and infinities
+    stay what they are. Raises TypeError for what is no data."""
+    return json.dumps(value, separators=(",", ":"), default=_data).encode()
+
+
+def _data(value: Any) -> object:
+    """Duck typing, so that neither library is imported: whoever has an array of one has it already."""
+    if hasattr(value, "tolist"):
+        data = value.tolist()
+        if type(data) is not type(value):
+            return data
+    if hasattr(value, "__index__"):
+        return index(value)
+    if hasattr(value, "__float__"):
+        return float(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"a value of type {type(value).__name__!r} is no JSON data")
+
+
+def text(name: str, value: object) -> str:
+    """A text that names something. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r:.80}")
+    return value
+
+
+def whole_number(name: str, value: object) -> int:
+    """An integer out of one, be it Python's, numpy's or torch's. Raises TypeError."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:  # a float, say
+        raise TypeError(f"{name} must be an integer, not {value!r:.80}") from None
+
+
+def response(answer: Answer) -> Mapping[str, Any]:
+    """The Responses object that an answer is, or that its short form stands for (as `POST /v1/judge` reads it)."""
+    if isinstance(answer, str):
+        return {"output": [_message("assistant", [{"type": "output_text", "text": str(answer)}])]}
+    if isinstance(answer, Mapping):
+        return answer
+    return {"output": [item for message in answer for item in _items(message)]}
+
+
+def _items(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A message of the answer as output items; an item that is no message stays as it is. Only what the assistant said
+    is the answer's text, so other roles have parts of another type."""
+    if message.get("type", "message") != "message":
+        yield message
+        return
+    thought = message.get("reasoning_content")
+    if isinstance(thought, str) and thought:
+        yield {"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}
+    role, content = message.get("role", "assistant"), message.get("content")
+    kind = "output_text" if role == "assistant" else "input_text"
+    parts = [{"type": kind, "text": content}] if isinstance(content, str) else _parts(content, kind)
+    yield {**message, **_message(role, parts)}
+
+
+def _parts(content: object, kind: str) -> object:
+    """The parts of a message, those of plain text under the name that Responses objects have for them."""
+    if not isinstance(content, Sequence):
+        return []
+    return [
+        {**part, "type": kind} if isinstance(part, Mapping) and part.get("type") == "text" else part for part in content
+    ]
+
+
+def _message(role: object, parts: object) -> dict[str, object]:
+    return {"type": "message", "role": role, "content": parts}
