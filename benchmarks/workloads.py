@@ -214,30 +214,35 @@ async def unusual() -> list[Row]:
 
 
 async def latency(groups_at_once: int = 512, delay_s: float = 20.0) -> list[Row]:
-    """A steady stream of groups that a slow judge keeps in flight. Of each, the time from its last member's arrival to
-    its last reward, less the time that its longest call took at the judge."""
+    """Groups come at random moments, their members spread over a second each, and a slow judge keeps them in flight. Of
+    each group that comes once all are in flight: the time from its last member's arrival to that member's reward, less
+    the time that its longest call took at the judge."""
     members = group_of(P1)
-    spacing = delay_s / groups_at_once
+    rng = random.Random(13)
     last: dict[str, float] = {}
 
-    async def one(load: Load, name: str) -> None:
-        early = [asyncio.create_task(load.member(body, name)) for body in members[:-1]]
-        await asyncio.sleep(spacing)
-        last[f"Question of {name}?"] = await load.member(members[-1], name)
-        await asyncio.gather(*early)
+    async def one(load: Load, name: str, moments: list[float], *, counts: bool) -> None:
+        sending = []
+        for body, moment in zip(members, moments, strict=True):
+            await asyncio.sleep(moment - time.perf_counter())
+            sending.append(asyncio.create_task(load.member(body, name)))
+        took = await asyncio.gather(*sending)
+        if counts:
+            last[f"Question of {name}?"] = took[-1]
 
     async with judged(f"judge.max_concurrency={2 * groups_at_once * N}", delay_s=delay_s) as (server, judge):
         load = Load(server.address)
-        began = time.perf_counter()
+        full = time.perf_counter() + delay_s + 1.0
         running = []
         for number in range(2 * groups_at_once):
-            await asyncio.sleep(began + number * spacing - time.perf_counter())
-            running.append(asyncio.create_task(one(load, f"group-{number}")))
+            first = full + delay_s * rng.uniform(-1, 1)
+            moments = sorted(first + rng.random() for _ in members)
+            running.append(asyncio.create_task(one(load, f"group-{number}", moments, counts=first > full)))
         await asyncio.gather(*running)
         own: dict[str, Any] = await judge.ask("own")
         peak = (await judge.ask("stats"))["peak"] / N
         load.close()
     above = sorted(1e3 * (took - own[question]) for question, took in last.items())
     p50, p99 = above[len(above) // 2], above[int(0.99 * len(above))]
-    note = f"p50 {p50:.2f}; {peak:.0f} groups in flight, {N / spacing:.0f} requests/s"
+    note = f"p50 {p50:.2f}; {peak:.0f} groups in flight, {N * groups_at_once / delay_s:.0f} requests/s"
     return [Row("P13", "last member's arrival to reward, above the judge's time, p99", "ms", p99, 5.0, note=note)]
