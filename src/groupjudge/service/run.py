@@ -106,8 +106,8 @@ def descriptors_to_spool(open_files: int, judge_calls: int) -> int:
 
 
 def calm_collector() -> None:
-    """Look for garbage in cycles a little at a time. What is alive is cold: beside 8,192 callers that wait, a collection
-    of 20,000 objects takes 25 ms, one of 4,000 5 ms. Full collections look at everything that is retained (100 ms beside
+    """Look for garbage in cycles a little at a time. What is alive is cold: beside 8,192 callers that wait, looking at
+    20,000 objects takes 25 ms, at 4,000 it takes 5 ms. Full collections look at all that is retained (100 ms beside
     4,096 groups of 16), so they are rare: such garbage is little here and mostly young."""
     gc.collect()
     gc.freeze()
