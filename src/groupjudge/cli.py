@@ -122,6 +122,13 @@ def demo(config: Path | None, sets: tuple[str, ...], source: Path | None) -> Non
 @click.argument("source", metavar="INPUT.jsonl")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Rewards, one line a group; resumes there.")
 @click.option("--limit", type=click.IntRange(min=1), help="Judge at most so many groups.")
+@click.option(
+    "--give-up-after",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Stop when so many groups in a row failed; 0: never.",
+)
 @click.option("--strategy", help="The same as --set comparison.strategy=...")
 @click.option("--judges-per-pair", type=click.IntRange(min=1), help="The same as --set comparison.judges_per_pair=...")
 @click.option("--pairs", type=click.Path(path_type=Path), help="Also write preference pairs for DPO.")
@@ -137,12 +144,13 @@ def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **
     from rich.console import Console
 
     from groupjudge.offline.command import Request, run
+    from groupjudge.offline.usage import UsageEvents
     from groupjudge.service.judges import judge_with
 
     parts = settings.model_dump_json(include={"judge": {"format", "model"}, "comparison": True, "scoring": True})
     request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options, rules=parts)
     console = Console(stderr=True)
-    tally = uvloop.run(judge_with(settings, lambda judge: run(request, judge, console)))
+    tally = uvloop.run(judge_with(settings, lambda judge: run(request, judge, console), UsageEvents()))
     return 0 if tally.is_clean else 1
 
 

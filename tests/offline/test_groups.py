@@ -9,7 +9,7 @@ import pytest
 
 from groupjudge.answers.texts import EMPTY
 from groupjudge.model import Message
-from groupjudge.offline.groups import BadLine, FileGroup, read_groups
+from groupjudge.offline.groups import BadLine, FileGroup, read_groups, written
 
 
 def groups(*rows: object, size: int = 2) -> list[FileGroup | BadLine]:
@@ -102,3 +102,18 @@ def test_groups_come_one_by_one() -> None:
         raise AssertionError("the second line was read too early")
 
     assert isinstance(next(read_groups(lines(), 2, 16)), FileGroup)  # type: ignore[arg-type]
+
+
+def test_a_message_says_once_where_a_line_is_broken() -> None:
+    """H14: the byte stands in the message, and not before it again."""
+    (bad,) = groups(b'{"question": "?", "answers": ["a"')
+    assert isinstance(bad, BadLine)
+    assert bad.reason == "malformed JSON at byte 33: the body ends before its JSON is complete"
+
+
+def test_an_empty_answer_is_told_from_one_that_reads_like_its_stand_in() -> None:
+    """J5: the judge is shown the same; what is written elsewhere is what the author wrote."""
+    (group,) = groups({"question": "?", "answers": ["", " \n", EMPTY, {"output": []}, rollout(0, EMPTY)["response"]]})
+    assert isinstance(group, FileGroup)
+    assert [text.answer for text in group.texts] == [EMPTY] * 5
+    assert [written(text) for text in group.texts] == ["", "", EMPTY, "", EMPTY]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +59,29 @@ async def play(judge: Judge, source: str, out: Path, **options: object) -> tuple
     request = Request(source, out, default_size=2, max_size=16, **options)  # type: ignore[arg-type]
     tally = await run(request, judge, Console(file=said, width=200))
     return tally.is_clean, said.getvalue()
+
+
+async def test_files_beside_are_not_made_of_changed_texts(judge: Judge, tmp_path: Path) -> None:
+    """H14: a group beyond `--limit` is not judged again, and its old rewards do not go with other texts either."""
+    source, out, pairs = write(tmp_path / "in", GROUPS), tmp_path / "out", tmp_path / "pairs"
+    await play(judge, source, out)
+    out.write_bytes(b"".join(line for line in out.read_bytes().splitlines(True) if b'"line":3' in line))
+    changed = write(tmp_path / "in", [*GROUPS[:2], {**GROUPS[2], "answers": ["9", "4"]}])
+    with pytest.raises(ConfigurationError, match="line 3"):
+        await play(judge, changed, out, limit=1, pairs=pairs)
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+async def test_an_empty_answer_is_empty_in_pairs(judge: Judge, tmp_path: Path) -> None:
+    """J5: the stand-in that the judge reads is not what the policy wrote."""
+
+    class Silent(Judge):
+        async def __call__(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+            return Judgement(tuple(float(len(text.answer)) for text in texts), (), None)
+
+    source, out, pairs = write(tmp_path / "in", [{"question": "?", "answers": ["", "longer"]}]), tmp_path / "o", "p"
+    await play(Silent(), source, out, pairs=tmp_path / pairs, plain=True)
+    assert json.loads((tmp_path / pairs).read_text())["rejected"] == ""
 
 
 def rewards(out: Path) -> dict[str, list[float]]:

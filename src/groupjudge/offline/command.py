@@ -5,32 +5,35 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from groupjudge.errors import ConfigurationError
 from groupjudge.offline.groups import BadLine, FileGroup, read_groups
-from groupjudge.offline.preferences import best, pair, rewarded, write_lines
+from groupjudge.offline.preferences import LinesFile, best, judged_groups, pair
 from groupjudge.offline.results import Output
-from groupjudge.offline.run import JudgeGroup, Tally, judge_all
+from groupjudge.offline.run import JudgeGroup, judge_all
+from groupjudge.offline.tally import Pace, Tally, counted
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asks for. `source` `-` is standard input; `pairs` and `best` are further files to write;
-    `plain`: the pairs' texts as strings instead of messages; `rules` names the configuration that rewards hang on."""
+    `plain`: the pairs' texts as strings instead of messages; `give_up_after`: after so many failed groups in a row no
+    further one is begun (0: never); `rules` names the configuration that rewards hang on."""
 
     source: str
     out: Path
     default_size: int
     max_size: int
     limit: int | None = None
+    give_up_after: int = 0
     pairs: Path | None = None
     best: Path | None = None
     plain: bool = False
@@ -41,13 +44,18 @@ async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
     """Judge the file, then write what was asked for beside. Messages go to `console`. Raises ConfigurationError."""
     _check_files(request)
     with _input_file(request.source) as source, Output(request.out, request.rules) as output:
-        total = sum(1 for _ in _groups(request, source))
+        # Only a bar needs to know how many there are, which costs reading everything once more.
+        total = sum(1 for _ in _groups(request, source)) if console.is_terminal else None
         with _progress(console, total) as tell:
             groups = _groups(request, source)
-            tally = await judge_all(groups, output, judge, tell, limit=request.limit)
+            tally = await judge_all(
+                groups, output, judge, tell, limit=request.limit, give_up_after=request.give_up_after
+            )
         output.close()
         _write_beside(request, source, console)
-    console.print(_summary(tally))
+    if tally.gave_up:
+        console.print(_gave_up(tally), markup=False, highlight=False, soft_wrap=True)
+    console.print(tally.summary(), markup=False, highlight=False, soft_wrap=True)
     return tally
 
 
@@ -80,23 +88,23 @@ def _input_file(source: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _progress(console: Console, total: int) -> Iterator[Callable[[Tally, str | None], None]]:
+def _progress(console: Console, total: int | None) -> Iterator[Callable[[Tally, str | None], None]]:
     """A bar on a terminal; elsewhere only the messages."""
-    numbers = TextColumn("{task.fields[verdicts]} verdicts, {task.fields[failures]} failures")
+    pace = Pace()
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("groups"),
-        numbers,
+        TextColumn("groups, {task.fields[pace]:.1f} verdicts/s, {task.fields[failures]} failures"),
         TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("groups", total=total, verdicts=0, failures=0)
+        bar = progress.add_task("groups", total=total, pace=0.0, failures=0)
 
         def tell(tally: Tally, message: str | None) -> None:
-            done = tally.judged + tally.skipped + len(tally.failures) + tally.bad_lines
-            progress.update(bar, completed=done, verdicts=tally.verdicts, failures=len(tally.failures))
+            rate = pace.per_second(time.monotonic(), tally.verdicts)
+            progress.update(bar, completed=tally.done, pace=rate, failures=tally.failures.count)
             if message is not None:
                 console.print(message, markup=False, highlight=False, soft_wrap=True)
 
@@ -104,24 +112,25 @@ def _progress(console: Console, total: int) -> Iterator[Callable[[Tally, str | N
 
 
 def _write_beside(request: Request, source: Path, console: Console) -> None:
-    def rows(of: Callable[[FileGroup, list[float]], dict[str, Any] | None]) -> Iterator[dict[str, Any] | None]:
-        return (of(group, rewards) for group, rewards in rewarded(_groups(request, source), request.out))
+    """The files that are made from the input and its rewards, all in one pass."""
+    if request.pairs is None and request.best is None:
+        return
+    with ExitStack() as files:
+        pairs = files.enter_context(LinesFile(request.pairs)) if request.pairs else None
+        bests = files.enter_context(LinesFile(request.best)) if request.best else None
+        for group, row in judged_groups(_groups(request, source), request.out, request.rules):
+            rewards = row["rewards"]
+            if pairs and (preferred := pair(group, rewards, conversational=not request.plain)):
+                pairs.add(preferred)
+            if bests:
+                bests.add(best(group, rewards))
+    for written, noun in ((pairs, "preference pair"), (bests, "best answer")):
+        if written:
+            console.print(f"{counted(written.count, noun)} in {written.path}", markup=False, soft_wrap=True)
 
-    if request.pairs is not None:
-        conversational = not request.plain
-        count = write_lines(request.pairs, rows(lambda g, rewards: pair(g, rewards, conversational=conversational)))
-        console.print(f"{count} preference pairs in {request.pairs}", markup=False)
-    if request.best is not None:
-        count = write_lines(request.best, rows(best))
-        console.print(f"{count} best answers in {request.best}", markup=False)
 
-
-def _summary(tally: Tally) -> str:
-    parts = [f"{tally.judged} groups judged with {tally.verdicts} verdicts"]
-    if tally.skipped:
-        parts.append(f"{tally.skipped} had been judged before")
-    if tally.failures:
-        parts.append(f"{len(tally.failures)} failed (the next run judges them again)")
-    if tally.bad_lines:
-        parts.append(f"{tally.bad_lines} bad lines")
-    return "; ".join(parts)
+def _gave_up(tally: Tally) -> str:
+    return (
+        f"gave up: {tally.failures.in_a_row} groups in a row failed, the last because {tally.failures.last}. "
+        "What was judged is kept: mend the judge and run the same command again (--give-up-after sets the number)"
+    )

@@ -54,8 +54,16 @@ def read_groups(lines: Iterable[bytes], default_size: int, max_size: int) -> Ite
     yield from rollouts.rest()
 
 
+def written(texts: AnswerTexts) -> str:
+    """The answer as its author wrote it: empty where `EMPTY` stands in for nothing. That object is told from an answer
+    that reads the same."""
+    return "" if texts.answer is EMPTY else texts.answer
+
+
 def _said(error: InvalidRequest) -> str:
-    shown = [f"{'.'.join(map(str, p['loc'][1:]))}: {p['msg']}".removeprefix(": ") for p in error.problems[:3]]
+    # The message of malformed JSON says itself where.
+    places = ["" if p["type"] == "json_invalid" else ".".join(map(str, p["loc"][1:])) for p in error.problems[:3]]
+    shown = [f"{place}: {p['msg']}".removeprefix(": ") for place, p in zip(places, error.problems, strict=False)]
     return "; ".join(shown)[:500]
 
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 import msgspec
 
 from groupjudge.errors import ConfigurationError
 from groupjudge.model import Conversation
-from groupjudge.offline.groups import BadLine, FileGroup
-from groupjudge.offline.results import read_rows
+from groupjudge.offline.groups import BadLine, FileGroup, written
+from groupjudge.offline.results import digest_of, not_the_same, read_rows
 
-Rewarded = tuple[FileGroup, list[float]]
 _NOWHERE = -1
 
 
-def rewarded(groups: Iterable[FileGroup | BadLine], out: Path) -> Iterator[Rewarded]:
-    """Each group that the output holds, with its rewards in the order of its texts, in the order of the input."""
+def judged_groups(
+    groups: Iterable[FileGroup | BadLine], out: Path, rules: str
+) -> Iterator[tuple[FileGroup, dict[str, Any]]]:
+    """Each group that the output holds, with its row there, in the order of the input; 8 bytes of memory a line.
+    Raises ConfigurationError where the row was given to other texts, or by other rules."""
     places = array("q")
     with open(out, "rb") as file:
         position = 0
@@ -35,10 +39,10 @@ def rewarded(groups: Iterable[FileGroup | BadLine], out: Path) -> Iterator[Rewar
             if isinstance(group, BadLine) or group.line >= len(places) or places[group.line] == _NOWHERE:
                 continue
             file.seek(places[group.line])
-            rewards = msgspec.json.decode(file.readline())["rewards"]
-            if len(rewards) != len(group.texts):
-                raise ConfigurationError(f"{out}: the group of line {group.line} has another size in the input")
-            yield group, rewards
+            row = msgspec.json.decode(file.readline(), type=dict[str, Any])
+            if row["input"] != digest_of(group, rules):
+                raise not_the_same(out, group.line)
+            yield group, row
 
 
 def pair(group: FileGroup, rewards: list[float], *, conversational: bool) -> dict[str, Any] | None:
@@ -47,7 +51,7 @@ def pair(group: FileGroup, rewards: list[float], *, conversational: bool) -> dic
     margin = rewards[best] - rewards[worst]
     if margin <= 0:
         return None
-    chosen, rejected = group.texts[best].answer, group.texts[worst].answer
+    chosen, rejected = written(group.texts[best]), written(group.texts[worst])
     if conversational:
         prompt: Any = [message._asdict() for message in group.topic.conversation]
         reply: Callable[[str], Any] = _as_message
@@ -60,7 +64,7 @@ def best(group: FileGroup, rewards: list[float]) -> dict[str, Any]:
     """The best answer of a group (the first of equals)."""
     slot = best_of(rewards)
     prompt = [message._asdict() for message in group.topic.conversation]
-    answer, reward = group.texts[slot].answer, rewards[slot]
+    answer, reward = written(group.texts[slot]), rewards[slot]
     return {"line": group.line, "id": group.id, "slot": group.slots[slot], "prompt": prompt, "answer": answer} | {
         "reward": reward
     }
@@ -82,19 +86,38 @@ def _as_message(text: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": text}]
 
 
-def write_lines(path: Path, rows: Iterable[dict[str, Any] | None]) -> int:
-    """Write rows as JSON Lines in place of what `path` held, whole or not at all; returns how many."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    count = 0
-    try:
-        with open(temporary, "wb") as file:
-            for row in rows:
-                if row is not None:
-                    file.write(msgspec.json.encode(row) + b"\n")
-                    count += 1
-        temporary.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return count
+class LinesFile:
+    """Rows as JSON Lines in place of what `path` held: whole when the block ends well, else not at all. Raises
+    ConfigurationError where it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._temporary = path.with_name(f".{path.name}.tmp")
+
+    def __enter__(self) -> Self:
+        with self._errors():
+            self._file: BinaryIO = open(self._temporary, "wb")
+        return self
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more row."""
+        with self._errors():
+            self._file.write(msgspec.json.encode(row) + b"\n")
+        self.count += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            with self._errors():
+                self._file.close()
+                if kind is None:
+                    self._temporary.replace(self.path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {self.path}: {error.strerror}") from None

@@ -16,6 +16,7 @@ import msgspec
 from groupjudge.errors import ConfigurationError
 from groupjudge.model import Judgement
 from groupjudge.offline.groups import FileGroup
+from groupjudge.offline.usage import Usage
 
 _BLOCK = 1 << 16
 _BEGINNING = b'{"line":'
@@ -75,9 +76,9 @@ class Output:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def write(self, group: FileGroup, judgement: Judgement) -> None:
+    def write(self, group: FileGroup, judgement: Judgement, usage: Usage) -> None:
         """Append one group, and hand it to the system before anything else happens."""
-        row = row_of(group, judgement, digest_of(group, self._rules))
+        row = row_of(group, judgement, usage, digest_of(group, self._rules))
         self._file.write(msgspec.json.encode(row) + b"\n")
         self._file.flush()
         self.done.add(group.line, row["input"])
@@ -88,10 +89,7 @@ class Output:
         if group.line not in self.done:
             return False
         if not self.done.is_the_same(group.line, digest_of(group, self._rules)):
-            raise ConfigurationError(
-                f"{self.path} has rewards for line {group.line} that were given to other texts, or by another "
-                "configuration: choose another --out"
-            )
+            raise not_the_same(self.path, group.line)
         return True
 
     def close(self) -> None:
@@ -126,14 +124,22 @@ class Output:
         return whole, end
 
 
+def not_the_same(path: Path, line: int) -> ConfigurationError:
+    """What is said where a row stands for something else than the input holds at its line."""
+    return ConfigurationError(
+        f"{path} has rewards for line {line} that were given to other texts, or by another "
+        "configuration: choose another --out"
+    )
+
+
 def _check_half_line(beginning: bytes, path: Path) -> None:
     if not _BEGINNING.startswith(beginning):
         raise ConfigurationError(f"{path} ends with a line that `groupjudge judge` did not write: choose another --out")
 
 
-def row_of(group: FileGroup, judgement: Judgement, digest: str) -> dict[str, Any]:
-    """What is written of a group: rewards in slot order, every verdict, the metrics; `input` is the digest of what was
-    judged."""
+def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) -> dict[str, Any]:
+    """What is written of a group: rewards in slot order, every verdict, the metrics, what it cost (`judge`); `input` is
+    the digest of what was judged."""
     row: dict[str, Any] = {
         "line": group.line,
         "lines": list(group.lines),
@@ -143,6 +149,7 @@ def row_of(group: FileGroup, judgement: Judgement, digest: str) -> dict[str, Any
         "rewards": list(judgement.rewards),
         "verdicts": [verdict._asdict() for verdict in judgement.verdicts],
         "metrics": judgement.metrics._asdict() if judgement.metrics else None,
+        "judge": usage.row(),
     }
     if judgement.failure_kind is not None:
         row |= {"failure_kind": judgement.failure_kind, "failure_reason": judgement.failure_reason}

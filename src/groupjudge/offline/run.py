@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from groupjudge.errors import JudgeFailed
 from groupjudge.model import AnswerTexts, Judgement, Topic
+from groupjudge.offline import usage
 from groupjudge.offline.groups import BadLine, FileGroup
 from groupjudge.offline.results import Output
+from groupjudge.offline.tally import Tally
 from groupjudge.scoring import NotFinite
 
 JudgeGroup = Callable[[Topic, Sequence[AnswerTexts]], Awaitable[Judgement]]
+Tell = Callable[[Tally, str | None], None]
 AT_ONCE = 64
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of a file: groups judged now, found done, and failed with their reasons by line; bad lines."""
-
-    judged: int = 0
-    skipped: int = 0
-    verdicts: int = 0
-    failures: dict[int, str] = field(default_factory=dict)
-    bad_lines: int = 0
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every line was of use and every group judged."""
-        return not self.failures and not self.bad_lines
+_SHOWN = 300
 
 
 async def judge_all(
     groups: Iterable[FileGroup | BadLine],
     output: Output,
     judge: JudgeGroup,
-    tell: Callable[[Tally, str | None], None],
+    tell: Tell,
     *,
     limit: int | None = None,
+    give_up_after: int = 0,
     at_once: int = AT_ONCE,
 ) -> Tally:
     """Judge the groups that `output` does not hold yet, at most `limit` of them, `at_once` at a time. `tell` hears of
     every step, with a line for people where something went wrong. A failed group is not written: the next run judges it
-    again."""
+    again. No further group is begun once `give_up_after` (0: never) groups in a row have failed."""
     tally = Tally()
     try:
         async with asyncio.TaskGroup() as running:
             places = asyncio.Semaphore(at_once)
             for group in _wanted(groups, output, tally, tell, limit):
                 await places.acquire()
+                if 0 < give_up_after <= tally.failures.in_a_row:
+                    tally.gave_up = True
+                    break
                 task = running.create_task(_judge_one(group, output, judge, tally, tell))
                 task.add_done_callback(lambda _: places.release())
     except BaseExceptionGroup as errors:
@@ -61,7 +53,7 @@ def _wanted(
     groups: Iterable[FileGroup | BadLine],
     output: Output,
     tally: Tally,
-    tell: Callable[[Tally, str | None], None],
+    tell: Tell,
     limit: int | None,
 ) -> Iterator[FileGroup]:
     """The groups that are to be judged now."""
@@ -80,16 +72,19 @@ def _wanted(
             yield group
 
 
-async def _judge_one(
-    group: FileGroup, output: Output, judge: JudgeGroup, tally: Tally, tell: Callable[[Tally, str | None], None]
-) -> None:
+async def _judge_one(group: FileGroup, output: Output, judge: JudgeGroup, tally: Tally, tell: Tell) -> None:
+    used = usage.begin()
+    started = time.perf_counter()
     try:
         judgement = await judge(group.topic, group.texts)
     except (JudgeFailed, NotFinite) as error:
-        tally.failures[group.line] = str(error)[:200]
-        tell(tally, f"line {group.line}: the judge failed: {str(error)[:300]}")
+        kind = error.summary if isinstance(error, JudgeFailed) else "a reward that is not finite"
+        tally.failures.add(group.line, kind, str(error), used)
+        tell(tally, f"line {group.line}: the judge failed: {str(error)[:_SHOWN]}")
         return
-    output.write(group, judgement)
+    used.seconds = time.perf_counter() - started
+    output.write(group, judgement, used)
     tally.judged += 1
     tally.verdicts += len(judgement.verdicts)
+    tally.failures.in_a_row = 0
     tell(tally, None)

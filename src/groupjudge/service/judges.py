@@ -79,10 +79,13 @@ def _reading_rules(settings: Settings) -> ReadingRules:
     )
 
 
-async def judge_with(settings: Settings, work: Callable[[JudgeGroup], Awaitable[T]]) -> T:
-    """Do `work` with the configured judge, which is closed after it."""
-    judge = open_judge(settings, NoEvents())
+async def judge_with(
+    settings: Settings, work: Callable[[JudgeGroup], Awaitable[T]], events: JudgeEvents | None = None
+) -> T:
+    """Do `work` with the configured judge, which is closed after it. `events` hears what the judge does."""
+    events = events or NoEvents()
+    judge = open_judge(settings, events)
     try:
-        return await work(open_panel(settings, judge, NoEvents()).judge)
+        return await work(open_panel(settings, judge, events).judge)
     finally:
         await judge.close()
