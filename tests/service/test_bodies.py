@@ -160,6 +160,27 @@ async def test_a_large_body_that_does_not_come_keeps_nobody_waiting() -> None:
     assert await asyncio.gather(*reads) == [b"ab"] * LARGE_AT_ONCE
 
 
+async def test_large_bodies_that_trickle_keep_nobody_waiting() -> None:
+    """P6, H11: a body that comes byte by byte has no place for long, though it never pauses."""
+    reader, said = BodyReader(10**9, 60, large=10), {"content-length": "1000"}
+    callers = [Caller([part(b"a", more=True)]) for _ in range(LARGE_AT_ONCE)]
+    reads = [asyncio.ensure_future(read(reader, caller, said)) for caller in callers]
+    await until(lambda: reader.reading == LARGE_AT_ONCE)
+
+    async def trickle() -> None:
+        while True:
+            for caller in callers:
+                caller.says(part(b"a", more=True))
+            await asyncio.sleep(0.01)
+
+    trickling = asyncio.ensure_future(trickle())
+    assert await asyncio.wait_for(read(reader, Caller([part(b"later")]), said), 30) == b"later"
+    trickling.cancel()
+    for caller in callers:
+        caller.says(part(b"b"))
+    assert all(body.endswith(b"ab") for body in await asyncio.gather(*reads))
+
+
 async def test_a_cancelled_read_gives_its_place_back() -> None:
     """Nothing is counted as on its way."""
     reader, said = BodyReader(10**9, 60, large=10), {"content-length": "1000"}

@@ -27,6 +27,8 @@ class UnsupportedMediaType(CallerError):
 
 LARGE_AT_ONCE = 4
 STALLED_S = 0.5
+LITTLE = 1 << 16
+"""A body of which less than so many bytes came in `STALLED_S` seconds is slow."""
 
 
 class Disconnected(Exception):
@@ -43,8 +45,8 @@ def check_media_type(headers: Headers) -> None:
 
 
 class Place:
-    """A place for one large body on its way through memory; given up while its body does not come, so that a slow
-    caller keeps nobody waiting. `gate` None: the body is small and needs none."""
+    """A place for one large body on its way through memory; given up while its body comes slowly or not at all, so that
+    a slow caller keeps nobody waiting. `gate` None: the body is small and needs none."""
 
     def __init__(self, gate: asyncio.Semaphore | None) -> None:
         self._gate = gate
@@ -74,14 +76,23 @@ class Place:
 
 
 class _Incoming:
-    """A body on its way in: `heard` is the loop's time of its last part, infinite while it waits for a place."""
+    """A body on its way in: `heard` is the loop's time of its last part, infinite while it waits for a place; `came`
+    bytes of it came since the time `since`."""
 
-    __slots__ = ("heard", "place", "timeout")
+    __slots__ = ("came", "heard", "place", "since", "timeout")
 
     def __init__(self, place: Place, timeout: asyncio.Timeout, now: float) -> None:
         self.place = place
         self.timeout = timeout
-        self.heard = now
+        self.heard = self.since = now
+        self.came = 0
+
+    def look(self, now: float) -> None:
+        """Give up the place of a body that comes too slowly."""
+        if self.came >= LITTLE:
+            self.since, self.came = now, 0
+        elif now - self.since >= STALLED_S:
+            self.place.give_up()
 
     def give_up(self, now: float) -> None:
         """End its reading with TimeoutError."""
@@ -168,6 +179,7 @@ class BodyReader:
             await self._heard(incoming)
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
+            incoming.came += len(chunk)
             if size > self._limit:
                 raise self._too_large()
             chunks.append(chunk)
@@ -179,6 +191,7 @@ class BodyReader:
         if incoming.place.is_lost:
             incoming.heard = float("inf")
             await incoming.place.take()
+            incoming.since = self._loop.time()
         incoming.heard = self._loop.time()
 
     @contextmanager
@@ -192,14 +205,14 @@ class BodyReader:
             self._reading.discard(incoming)
 
     def _look(self) -> None:
-        """Give up the bodies that stopped coming, and the places of those that pause."""
+        """Give up the bodies that stopped coming, and the places of the slow ones."""
         now = self._loop.time()
         for incoming in self._reading:
             silence = now - incoming.heard
             if silence >= self._timeout_s:
                 incoming.give_up(now)
-            elif silence >= STALLED_S:
-                incoming.place.give_up()
+            else:
+                incoming.look(now)
         self._timer = self._loop.call_later(self._look_s, self._look) if self._reading else None
 
     def _too_large(self) -> BodyTooLarge:
