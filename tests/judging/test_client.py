@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from groupjudge.errors import ConfigurationError, JudgeFailed
+from groupjudge.judging import client
 from groupjudge.judging.gate import Gate
+from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.model import Pair
 
 from ..support import judges
@@ -485,3 +488,21 @@ async def test_a_call_without_events_or_injected_parts_works() -> None:
         async with HttpJudge(options, RULES) as judge:
             call = await judge.compare(judge.prepare(TOPIC, ANSWERS), PAIR)
     assert call.reading == (4, 2, 2)
+
+
+@pytest.mark.parametrize(("length", "apart"), [(100, False), (100_000, True)])
+async def test_a_long_reply_is_read_where_it_holds_nobody_up(
+    length: int, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H11: one that was made to be tangled takes seconds to read; a short one is read at once."""
+    threads: list[int] = []
+
+    def recorded(text: str, rules: ReadingRules) -> ReadResult:
+        threads.append(threading.get_ident())
+        return read_verdict(text, rules)
+
+    monkeypatch.setattr(client, "read_verdict", recorded)
+    text = "{" * length + judges.verdict_text(5, 1, 1)
+    async with StubJudge(chat(text)) as stub, judge_of(stub, retries=0) as judge:
+        assert await judge.ask() == (5, 1, 1)
+    assert [thread != threading.get_ident() for thread in threads] == [apart]

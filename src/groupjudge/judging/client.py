@@ -20,7 +20,7 @@ from groupjudge.judging.formats import FormatName, PreparedGroup, make_format
 from groupjudge.judging.gate import Gate
 from groupjudge.judging.judge import JudgeCall, JudgeEvents, NoEvents
 from groupjudge.judging.pauses import backoff_s, retry_after_s
-from groupjudge.judging.reading import ReadingRules, read_verdict
+from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.judging.replies import ErrorInside, Misshapen, Reply
 from groupjudge.judging.template import load_template
 from groupjudge.judging.texts import clean_group
@@ -29,6 +29,8 @@ from groupjudge.model import AnswerTexts, Pair, Reading, Topic
 
 _LOCATION_SHOWN = 200
 _PROBLEM_SHOWN = 300
+_LONG_REPLY = 1 << 14
+"""From so many characters on, reading a reply may take longer than a few milliseconds."""
 _TRIED_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -168,7 +170,7 @@ class HttpJudge:
         if not 200 <= response.status < 300:
             return self._http_error(response, response.status)
         try:
-            return self._read(response, self._format.read_reply(response.body))
+            return await self._read(response, self._format.read_reply(response.body))
         except ErrorInside as error:
             return self._http_error(response, error.status)
         except Misshapen as error:
@@ -191,20 +193,26 @@ class HttpJudge:
             retry_after=retry_after_s(response.retry_after, self._now()),
         )
 
-    def _read(self, response: Response, reply: Reply) -> Try:
+    async def _read(self, response: Response, reply: Reply) -> Try:
         if reply.prompt_tokens or reply.completion_tokens:
             self._events.used(reply.prompt_tokens, reply.completion_tokens)
         if reply.unfinished:
             return Try(
                 "unfinished", f"the judge's reply is unfinished: {reply.unfinished}", "unfinished", response.status
             )
-        read = read_verdict(reply.text, self._rules)
+        read = await self._verdict(reply.text)
         if read.ambiguous:
             self._events.ambiguous()
         if read.reading is not None:
             return Try("ok", status=response.status, reading=read.reading)
         problem = self._transport.scrubber.excerpt(read.problem, _PROBLEM_SHOWN)
         return Try("unreadable", problem + self._quoted(reply.text), "unreadable", response.status)
+
+    async def _verdict(self, text: str) -> ReadResult:
+        """A long text is read in a thread: one that was made to be tangled takes seconds."""
+        if len(text) <= _LONG_REPLY:
+            return read_verdict(text, self._rules)
+        return await asyncio.to_thread(read_verdict, text, self._rules)
 
     def _quoted(self, text: str | bytes) -> str:
         excerpt = self._transport.scrubber.excerpt(text).strip()
