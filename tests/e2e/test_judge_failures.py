@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from dataclasses import replace
 from signal import SIGTERM
@@ -121,6 +122,21 @@ async def test_default_scores_stand_in_where_they_are_switched_on(serve: Serve, 
                 assert JUDGE_WORD in reply["failure_reason"]
             assert (await server.client.verify(group.body(1))).json == replies[1]
             assert await server.client.metric("groupjudge_default_scores_total") == 4
+
+
+@pytest.mark.parametrize(("said", "asked"), [({"principle": "Be brief."}, "Be brief."), ({}, "Be kind.")])
+async def test_the_judge_is_told_the_principle(serve: Serve, group: Group, said: dict, asked: str) -> None:
+    """J10, J6: the request's, else the configured one; of another principle nothing."""
+    async with StubJudge(otherwise=GOOD) as judge:
+        sets = {
+            "judge.base_url": judge.base_url,
+            "comparison.use_principle": True,
+            "comparison.default_principle": "Be kind.",
+        }
+        async with serve(sets) as server:
+            await asyncio.gather(*(server.client.verify(group.body(slot, **said)) for slot in range(group.size)))
+            told = {json.loads(each.body)["metadata"].get("principle") for each in judge.received}
+            assert told == {asked}
 
 
 async def test_the_judges_key_is_in_no_reply_and_no_log(serve: Serve, group: Group) -> None:

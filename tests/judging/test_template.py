@@ -79,6 +79,7 @@ def test_every_text_comes_back_out_of_its_own_block_whatever_it_holds(comparison
         assert block(prompt, "principle", mark) == comparison.principle
     else:
         assert f"<principle-{mark}>" not in prompt
+        assert "\n(none)\n" in prompt
 
 
 @given(comparisons, st.booleans())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from groupjudge.service import readiness
-from groupjudge.service.readiness import FRESH_S, Readiness
+from groupjudge.service.readiness import FRESH_NO_S, FRESH_S, Readiness
 
 
 class Judge:
@@ -26,10 +26,21 @@ async def test_the_judge_is_asked_once_however_many_want_to_know() -> None:
     judge, now = Judge("no"), [0.0]
     ready = Readiness(judge, clock=lambda: now[0])
     assert await asyncio.gather(*(ready.why_not() for _ in range(5))) == ["no"] * 5
-    now[0] = FRESH_S - 0.001
+    now[0] = FRESH_NO_S - 0.001
     judge.says = None
     assert await ready.why_not() == "no"
     assert judge.asked == 1
+
+
+async def test_a_no_does_not_last_as_long_as_a_yes() -> None:
+    """H8: a judge that loads its model is soon there."""
+    judge, now = Judge("loading"), [0.0]
+    ready = Readiness(judge, clock=lambda: now[0])
+    assert await ready.why_not() == "loading"
+    now[0], judge.says = FRESH_NO_S, None
+    assert await ready.why_not() is None
+    now[0], judge.says = FRESH_NO_S + FRESH_S - 0.001, "gone"
+    assert await ready.why_not() is None
 
 
 async def test_what_it_said_does_not_last() -> None:

@@ -28,6 +28,8 @@ Range: TypeAlias = tuple[float, float]
 MIDDLE = 3.5
 """The ranking that prefers neither answer, whatever the range (J14)."""
 MAX_TEMPLATE_BYTES = 1 << 20
+NO_PRINCIPLE = "(none)"
+"""What a template shows where principles are off."""
 
 
 class Seat(Enum):
@@ -65,7 +67,7 @@ class PromptTemplate:
             "conversation": [_block("conversation", _turns(topic.conversation, mark), mark)],
             Seat.FIRST.value: _seat_block(Seat.FIRST, mark),
             Seat.SECOND.value: _seat_block(Seat.SECOND, mark),
-            _PRINCIPLE: [] if topic.principle is None else [_block(_PRINCIPLE, topic.principle, mark)],
+            _PRINCIPLE: [NO_PRINCIPLE] if topic.principle is None else [_block(_PRINCIPLE, topic.principle, mark)],
             "tag": [mark],
         }
         stretches = ([p] if isinstance(p, str) else blocks[p.name] for p in self.pieces)

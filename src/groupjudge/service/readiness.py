@@ -7,11 +7,13 @@ import time
 from collections.abc import Awaitable, Callable
 
 FRESH_S = 5.0
+FRESH_NO_S = 1.0
+"""A judge that loads its model is soon there: whoever waits for it is to be told soon."""
 PATIENCE_S = 5.0
 
 
 class Readiness:
-    """Remembers the judge's last answer for `FRESH_S` seconds. `ask` gives None where the judge can be asked, else why
+    """Remembers the judge's last answer for `FRESH_S` seconds, a no for `FRESH_NO_S`. `ask` gives None where the judge can be asked, else why
     not."""
 
     def __init__(self, ask: Callable[[], Awaitable[str | None]], clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,7 +26,7 @@ class Readiness:
     async def why_not(self) -> str | None:
         """None where the judge is reachable, else a short reason."""
         async with self._turn:
-            if self._clock() - self._asked_at >= FRESH_S:
+            if self._clock() - self._asked_at >= (FRESH_S if self._said is None else FRESH_NO_S):
                 self._said = await self._fresh()
                 self._asked_at = self._clock()
             return self._said
