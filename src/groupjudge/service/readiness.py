@@ -13,8 +13,8 @@ PATIENCE_S = 5.0
 
 
 class Readiness:
-    """Remembers the judge's last answer for `FRESH_S` seconds, a no for `FRESH_NO_S`. `ask` gives None where the judge can be asked, else why
-    not."""
+    """Remembers the judge's last answer for `FRESH_S` seconds, a no for `FRESH_NO_S`. `ask` gives None where the judge
+    can be asked, else why not."""
 
     def __init__(self, ask: Callable[[], Awaitable[str | None]], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
