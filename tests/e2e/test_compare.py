@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.judges import StubJudge, http
 
-from .calling import Client, Connection, cancelled_after, request
+from .calling import Client, Connection, cancelled_after, request, until
 from .conftest import Serve
 from .groups import ANSWER_WORD, HUGE, JUDGE_WORD, REJECTED, Group, TextJudge, answer, question, rewards_of, scores
 from .serving import Server
@@ -120,7 +120,13 @@ async def test_an_internal_error_is_a_500_of_the_usual_shape(server: Server, gro
     known = [event for event in server.events() if event["event"] == "request_broke"]
     reply = await server.client.post("/compare", body(Group(group.name, 4, note=HUGE)))
     check(reply, 500, "internal")
-    broke = [event for event in server.events() if event["event"] == "request_broke"]
+    broke = []
+
+    async def is_logged() -> bool:  # after the reply has gone
+        broke[:] = [event for event in server.events() if event["event"] == "request_broke"]
+        return bool(broke)
+
+    await until(is_logged)
     assert known == []
     assert [(event["path"], event["error"]) for event in broke] == [("/compare", "NotFinite")]
     server.may_log.add("request_broke")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from groupjudge.core.backing import SessionId
-from groupjudge.core.book import Book, Limits
-from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.book import Book, Limits, Watched
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import (
@@ -73,19 +73,7 @@ class Lockstep:
         session: SessionId | None = None,
     ) -> None:
         """`slot`: an index, or a member id."""
-        by_id = isinstance(slot, str)
-        self.materials += 1
-        arrival = Arrival(
-            key=key,
-            attempt=attempt,
-            size=size,
-            slot=None if isinstance(slot, str) else slot,
-            question=Fingerprint(q.encode()),
-            answer=Fingerprint(answer.encode()),
-            material=(self.materials, answer),
-            topic=(self.materials, q),
-            member_id=slot if by_id else None,
-        )
+        arrival = self._arrival(key, attempt, size, slot, q, answer)
 
         def input(book: AnyBook) -> Ticket:
             return book.arrive(arrival, self.clock, session)
@@ -94,6 +82,47 @@ class Lockstep:
         if results is not None:
             self.tickets.append(results)
         self._compare()
+
+    def arrive_all(self, key: GroupKey, attempt: Attempt, q: str, answers: Sequence[str]) -> None:
+        """A whole group at once."""
+        size = len(answers)
+        arrivals = [self._arrival(key, attempt, size, slot, q, answer) for slot, answer in enumerate(answers)]
+        results = self._both(lambda book: book.arrive_all(arrivals, self.clock), compare=False)
+        if results is not None:
+            self.tickets.append(results)
+        self._compare()
+
+    def watch(self, key: GroupKey, attempt: Attempt, slot: int) -> None:
+        """Somebody asks for a member by its place."""
+        watched: list[Watched] = []
+
+        def input(book: AnyBook) -> Ticket:
+            watched.append(book.watch(GroupId(str(key)), attempt, slot, self.clock))
+            return watched[-1].ticket
+
+        results = self._both(input, compare=False)
+        if results is not None:
+            self.tickets.append(results)
+            real, model = watched
+            assert real.member_id == model.member_id
+            lives = [life for life in self.model.lives if (life.key, life.attempt) == (key, attempt)]
+            assert real.backing is not None
+            assert real.backing.sessions == lives[0].sessions
+        self._compare()
+
+    def _arrival(self, key: GroupKey, attempt: Attempt, size: int, slot: int | str, q: str, answer: str) -> Arrival:
+        self.materials += 1
+        return Arrival(
+            key=key,
+            attempt=attempt,
+            size=size,
+            slot=None if isinstance(slot, str) else slot,
+            question=Fingerprint(q.encode()),
+            answer=Fingerprint(answer.encode()),
+            material=(self.materials, answer),
+            topic=(self.materials, q),
+            member_id=slot if isinstance(slot, str) else None,
+        )
 
     def session_over(self, session: SessionId, dropped: bool) -> None:
         self._both(lambda book: book.session_over(session, dropped=dropped, now=self.clock))
@@ -158,6 +187,7 @@ class Lockstep:
         self._compare_starts(_only(real, StartJudging), _only(model, StartJudging))
         self._compare_stops(real, model)
         self._compare_settles(_only(real, Settle), _only(model, Settle))
+        assert self._wholes(real, 0) == self._wholes(model, 1), "whoever brought a whole group is told something else"
         released = sorted(e.material for e in _only(real, Release))
         assert released == sorted(e.material for e in _only(model, Release)), "other material released"
         for session in SESSIONS:
@@ -168,6 +198,14 @@ class Lockstep:
         for part in ours._fields[:-1]:
             book, model = getattr(ours, part), getattr(theirs, part)
             assert book == model, f"{part}: the book has {book}, the model {model}"
+
+    def _wholes(self, effects: Sequence[Effect], which: int) -> dict[int, object]:
+        """What those were told who brought a whole group, by the number of their arrival."""
+        numbers = {pair[which]: n for n, pair in enumerate(self.tickets)}
+        found = _only(effects, SettleAll)
+        told = {numbers[e.ticket]: (tuple(map(brief, e.outcomes)), e.judgement) for e in found}
+        assert len(told) == len(found), "a caller was answered twice"
+        return told
 
     def _compare_deadlines(self, real: float | None, model: float | None) -> None:
         """The book must ask to be woken in time; where something is spared (C18) it may ask too early."""

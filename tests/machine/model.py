@@ -1,4 +1,4 @@
-"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A3).
+"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A1-A3).
 
 `ModelBook` answers the same inputs as `groupjudge.core.book.Book` and was written from the rules alone, so that where
 one of the two misread a rule they disagree. Everything is found by looking at everything.
@@ -27,6 +27,10 @@ Readings, where the rules leave a choice:
     the member as an ordinary result.
 15. C21: of an id that is known with a higher attempt nothing is installed (L10), and its session is bound to nothing.
 16. C4: the records of sessions are gone at shutdown, because the process is.
+17. A1: a whole group at once is N arrivals at the same instant, of which either all are accepted or none; where several
+    would be refused, the check that comes first in L7 speaks. All are exact retries where the group has finished.
+18. A2: whoever watches a member is one more caller of it, and changes nothing else. An attempt above the newest is not
+    known, and neither is a slot that nobody has taken.
 """
 
 from __future__ import annotations
@@ -37,8 +41,8 @@ from dataclasses import dataclass, field
 
 from groupjudge import errors
 from groupjudge.core.backing import SessionId
-from groupjudge.core.book import Limits
-from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.book import Limits, Watched
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.model import (
@@ -59,6 +63,17 @@ from groupjudge.model import (
 )
 
 ACTIVE = ("collecting", "judging")
+ORDER = (
+    errors.ShuttingDown,
+    errors.QuestionMismatch,
+    errors.Superseded,
+    errors.ResultGone,
+    errors.Overloaded,
+    errors.GroupFailed,
+    errors.SizeMismatch,
+    errors.AnswerConflict,
+    errors.GroupClosed,
+)
 NOBODY = GroupFailure("nobody", "an empty slot has no outcome")
 
 
@@ -87,7 +102,7 @@ class Life:
     phase: str = "collecting"
     members: dict[Slot, Member] = field(default_factory=dict)
     materials: dict[Slot, object] = field(default_factory=dict)
-    callers: dict[Ticket, Slot] = field(default_factory=dict)
+    callers: dict[Ticket, Slot | None] = field(default_factory=dict)
     complete_since: float | None = None
     held: list[Outcome] | None = None
     held_since: int = 0
@@ -96,6 +111,7 @@ class Life:
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
     sessions: dict[SessionId, Slot] = field(default_factory=dict)
     unreplayed: set[Slot] = field(default_factory=set)
+    judgement: Judgement | None = None
 
     @property
     def needed(self) -> bool:
@@ -159,6 +175,64 @@ class ModelBook:
         self._evict()
         return ticket
 
+    def arrive_all(self, arrivals: Sequence[Arrival], now: float) -> Ticket:
+        self._pass_time(now)
+        refusals = [refusal for a in arrivals if (refusal := self._refusal(a)) is not None]
+        if refusals:
+            raise min(refusals, key=lambda refusal: ORDER.index(type(refusal)))
+        first = arrivals[0]
+        ticket = Ticket(self._number())
+        life = self._life(first)
+        if life is None and first.size == 1:
+            self.effects.append(SettleAll(ticket, (Rewarded(self.limits.default_score),), None))
+        elif life is not None and not life.active:
+            self.effects.append(SettleAll(ticket, tuple(life.outcomes[a.slot] for a in arrivals), life.judgement))
+            self._renew(life)
+            life.unreplayed.clear()
+        else:
+            life = life or self._form(first)
+            life.callers[ticket] = None
+            for a in arrivals:
+                if a.slot not in life.members:
+                    self._accept(life, a, None)
+                else:
+                    self.effects.append(Release(a.material))
+            arrivals = ()
+        self.effects += [Release(a.material) for a in arrivals]
+        self._evict()
+        return ticket
+
+    def _refusal(self, a: Arrival) -> errors.GroupJudgeError | None:
+        try:
+            self._refuse(a)
+        except errors.GroupJudgeError as refusal:
+            return refusal
+        return None
+
+    def watch(self, key: GroupId, attempt: Attempt, slot: Slot, now: float) -> Watched:
+        self._pass_time(now)
+        if self.closed:
+            raise errors.ShuttingDown
+        attempts = [x.attempt for x in [*self.lives, *self.all_records] if x.key == key]
+        if not attempts or attempt > max(attempts):
+            raise errors.NotFound
+        if attempt < max(attempts):
+            raise errors.Superseded
+        lives = [life for life in self.lives if life.key == key and life.attempt == attempt]
+        if not lives:
+            raise errors.ResultGone
+        life = lives[0]
+        if life.phase == "group_failed":
+            raise errors.GroupFailed
+        if slot not in life.members:
+            raise errors.NotFound
+        ticket = Ticket(self._number())
+        if life.active:
+            life.callers[ticket] = slot
+        else:
+            self.effects.append(Settle(ticket, slot, life.outcomes[slot]))
+        return Watched(ticket, None, life.members[slot].member_id)
+
     def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None:
         self._pass_time(now)
         for life in list(self.lives):
@@ -193,6 +267,7 @@ class ModelBook:
             rewards = judgement.rewards
             if len(rewards) == life.size and all(math.isfinite(r) for r in rewards):
                 kind, reason = judgement.failure_kind, judgement.failure_reason
+                life.judgement = judgement
                 self._conclude(life, [Rewarded(r, kind, reason) for r in rewards], self.clock)
             else:
                 self._conclude(life, [GroupFailure("internal", "")] * life.size, self.clock)
@@ -362,11 +437,12 @@ class ModelBook:
         self.lives.append(life)
         return life
 
-    def _accept(self, life: Life, a: Arrival, ticket: Ticket) -> Slot:
+    def _accept(self, life: Life, a: Arrival, ticket: Ticket | None) -> Slot:
         slot = min(set(range(life.size)) - set(life.members)) if a.slot is None else a.slot
         life.members[slot] = Member(a.answer, a.member_id)
         life.materials[slot] = a.material
-        life.callers[ticket] = slot
+        if ticket is not None:
+            life.callers[ticket] = slot
         if len(life.members) == life.size:
             life.phase = "judging"
             life.complete_since = self.clock
@@ -394,12 +470,16 @@ class ModelBook:
     def _finish(self, life: Life, outcomes: list[Outcome], at: float) -> None:
         phases = {Rewarded: "completed", JudgeFailure: "judge_failed", GroupFailure: "group_failed"}
         life.phase = phases[type(outcomes[0])]
+        life.judgement = life.judgement if life.phase == "completed" else None
         life.held = None
         life.finished = at
         life.finish_number = self._number()
         life.outcomes = {slot: outcomes[slot] for slot in life.members}
         for ticket, slot in life.callers.items():
-            self.effects.append(Settle(ticket, slot, outcomes[slot]))
+            if slot is None:
+                self.effects.append(SettleAll(ticket, tuple(outcomes), life.judgement))
+            else:
+                self.effects.append(Settle(ticket, slot, outcomes[slot]))
         self.effects += [Release(material) for material in life.materials.values()]
         life.callers, life.materials = {}, {}
         for record in self.all_records:

@@ -1,4 +1,4 @@
-"""The book against a naive model of the same rules, by Hypothesis and by random walks (L1-L20, C4, C15-C23, A3)."""
+"""The book against a naive model of the same rules, by Hypothesis and by random walks (L1-L20, C4, C15-C23, A1-A3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from groupjudge.core.book import Limits
 from groupjudge.model import GroupFailure, JudgeFailure
 
 from .lockstep import SESSIONS, Lockstep, named, unnamed
-from .walk import CHANGES, GOOD, NAMES, REASONS, STEPS, Walk, changed, judgement, retries, siblings
+from .walk import (
+    CHANGES,
+    GOOD,
+    NAMES,
+    REASONS,
+    STEPS,
+    Walk,
+    answers_of,
+    changed,
+    changed_all,
+    judgement,
+    retries,
+    siblings,
+)
 
 some_limits = st.builds(
     Limits,
@@ -74,6 +87,26 @@ class BookAgainstModel(RuleBasedStateMachine):
     def arrive_again(self, data: st.DataObject, change: str, session: SessionId | None) -> None:
         life = data.draw(st.sampled_from(self.both.model.lives))
         self.both.arrive(*changed(data.draw(st.sampled_from(retries(life))), change), session)
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        attempt=st.integers(0, 2),
+        question=st.sampled_from(["p", "p", "p", "q"]),
+        answers=st.lists(st.sampled_from(["A", "A", "B"]), min_size=1, max_size=3),
+    )
+    def arrive_all(self, name: str, attempt: int, question: str, answers: list[str]) -> None:
+        self.both.arrive_all(named(name), attempt, question, answers)
+
+    @precondition(lambda self: any(isinstance(life.key, str) for life in self.both.model.lives))
+    @rule(data=st.data(), change=st.sampled_from(CHANGES))
+    def arrive_all_again(self, data: st.DataObject, change: str) -> None:
+        life = data.draw(st.sampled_from([life for life in self.both.model.lives if isinstance(life.key, str)]))
+        what = (life.key, life.attempt, life.question.decode(), answers_of(life))
+        self.both.arrive_all(*changed_all(*what, change))
+
+    @rule(name=st.sampled_from(NAMES), attempt=st.integers(0, 2), slot=st.integers(0, 3))
+    def watch(self, name: str, attempt: int, slot: int) -> None:
+        self.both.watch(named(name), attempt, slot)
 
     @rule(session=st.sampled_from(SESSIONS), dropped=st.booleans())
     def session_over(self, session: SessionId, dropped: bool) -> None:
@@ -148,6 +181,6 @@ TestBookAgainstModel.settings = settings(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_long_walk_finds_no_difference(seed: int) -> None:
-    """L1-L20, C4, C15, C16, C18, C21-C23: whatever comes in, both books answer and retain the same."""
+    """L1-L20, C4, C15, C16, C18, C21-C23, A1-A3: whatever comes in, both books answer and retain the same."""
     for n in range(30):
         Walk(seed * 1_000_003 + n).go(400)

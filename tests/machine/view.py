@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from groupjudge.core.backing import SessionId
+from groupjudge.core.book import Watched
 from groupjudge.core.effects import Effect
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
@@ -14,6 +15,7 @@ from groupjudge.model import (
     Attempt,
     Fingerprint,
     GroupFailure,
+    GroupId,
     GroupKey,
     JudgeFailure,
     Judgement,
@@ -29,6 +31,8 @@ class AnyBook(Protocol):
     """The face that the real book and the model share."""
 
     def arrive(self, arrival: Arrival, now: float, session: SessionId | None = None) -> Ticket: ...
+    def arrive_all(self, arrivals: Sequence[Arrival], now: float) -> Ticket: ...
+    def watch(self, key: GroupId, attempt: Attempt, slot: Slot, now: float) -> Watched: ...
     def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None: ...
     def install(self, members: Sequence[Restored], now: float) -> None: ...
     def exported(self, session: SessionId) -> Exported | None: ...

@@ -68,6 +68,22 @@ def changed(what: What, change: str) -> What:
     return key, attempt, size, slot, question, answer
 
 
+def answers_of(life: Life) -> list[str]:
+    """The whole group's answers, as far as they are known."""
+    return [life.members[slot].answer.decode() if slot in life.members else "A" for slot in range(life.size)]
+
+
+def changed_all(
+    key: GroupKey, attempt: int, question: str, answers: list[str], change: str
+) -> tuple[GroupKey, int, str, list[str]]:
+    """A whole group with one thing changed, or as it was."""
+    attempt += {"next attempt": 1, "attempt before": -(attempt > 0)}.get(change, 0)
+    question = {"p": "q", "q": "p"}[question] if change == "question" else question
+    if change == "answer":
+        answers = [*answers[:-1], {"A": "B", "B": "A"}[answers[-1]]]
+    return key, attempt, question, {"size": [*answers, "A"], "alone": answers[:1]}.get(change, answers)
+
+
 def judgement(size: int, shape: str, first: float) -> Judgement:
     """A judgement for `size` members whose rewards differ, spoilt as `shape` says."""
     rewards = [first + 10 * slot for slot in range(size)]
@@ -102,6 +118,8 @@ class Walk:
             self.bring: 12,
             self.bring_sibling: 24,
             self.bring_again: 24,
+            self.bring_all: 6,
+            self.watch: 8,
             self.judge: 20,
             self.leave: 4,
             self.pass_time: 10,
@@ -152,6 +170,29 @@ class Walk:
         members = [member for life in self.both.model.lives for member in retries(life)]
         if members:
             self.both.arrive(*changed(self.random.choice(members), self.random.choice(CHANGES)), self.session())
+
+    def bring_all(self) -> None:
+        """A whole group: a new one, or one that is known, with a change now and then."""
+        rng, lives = self.random, self.both.model.lives
+        if lives and rng.random() < 0.7:
+            life = rng.choice(lives)
+            what = (life.key, life.attempt, life.question.decode(), answers_of(life))
+        else:
+            answers = [rng.choice("AAAAAB") for _ in range(rng.choice([1, 2, 2, 2, 3]))]
+            what = (named(rng.choice(NAMES)), rng.choice([0, 0, 1, 2]), rng.choice("pppppq"), answers)
+        if not isinstance(what[0], UnnamedKey):
+            self.both.arrive_all(*changed_all(*what, rng.choice(CHANGES)))
+
+    def watch(self) -> None:
+        rng, lives = self.random, self.both.model.lives
+        if lives and rng.random() < 0.8:
+            life = rng.choice(lives)
+            attempt = max(0, life.attempt + rng.choice([0, 0, 0, 0, 0, 1, -1]))
+            what = (life.key, attempt, rng.randrange(life.size + 1))
+        else:
+            what = (named(rng.choice(NAMES)), rng.randrange(3), rng.randrange(2))
+        if not isinstance(what[0], UnnamedKey):
+            self.both.watch(*what)
 
     def judge(self) -> None:
         rng, both = self.random, self.both

@@ -54,6 +54,8 @@ def _leaves(kind: type[Exception]) -> list[type[Exception]]:
 
 REFUSALS = [
     errors.BodyTooLarge("x"),
+    errors.Unauthorized("x"),
+    errors.NotFound("x"),
     errors.QuestionMismatch("x"),
     errors.Superseded("x"),
     errors.ResultGone("x"),

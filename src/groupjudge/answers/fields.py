@@ -64,14 +64,15 @@ def string(field: Field, max_length: int | None, problems: Problems) -> str | No
         return value
     elif not 1 <= len(value) <= max_length:
         problems.add(field.name, msg=f"must have 1 to {max_length} characters", type="string_length")
-    elif _has_lone_surrogate(value):
+    elif has_lone_surrogate(value):
         problems.add(field.name, msg="must not hold a lone surrogate", type="string_unicode")
     else:
         return value
     return None
 
 
-def _has_lone_surrogate(value: str) -> bool:
+def has_lone_surrogate(value: str) -> bool:
+    """Whether a text is none that could be encoded."""
     try:
         value.encode()
     except UnicodeEncodeError:

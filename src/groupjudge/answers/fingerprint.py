@@ -51,9 +51,22 @@ def read_answer(outline: Outline, span: Span, max_depth: int) -> tuple[object, F
         index = cut_index(array) if cuts else None
         if index is not None:
             holder[key] = digest_text(outline.body, outline.cuts[index], max_depth - level)
-        elif not array or type(array[0]) not in NEVER_DIGESTED:
-            holder[key] = digest_list(array)
+        else:
+            _digest(holder, key)
     return value, Fingerprint(hashlib.sha256(_ANSWER + canonical(value)).digest())
+
+
+def fingerprint_of(answer: object) -> Fingerprint:
+    """The fingerprint of an answer that was parsed whole; arrays in it are replaced by their digests."""
+    for holder, key, _ in _arrays(answer):
+        _digest(holder, key)
+    return Fingerprint(hashlib.sha256(_ANSWER + canonical(answer)).digest())
+
+
+def _digest(holder: dict[str, Any], key: str) -> None:
+    array = holder[key]
+    if not array or type(array[0]) not in NEVER_DIGESTED:
+        holder[key] = digest_list(array)
 
 
 def _arrays(answer: object) -> Iterator[tuple[dict[str, Any], str, int]]:

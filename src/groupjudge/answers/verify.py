@@ -173,19 +173,8 @@ class _Reader:
             return Span(0, 0), None
         text = read_input(self._outline.stretch(span, keep=()))
         question = parse(text) if text else None
-        self._check_question(question)
+        check_question(question, ("responses_create_params", "input"), self._problems)
         return span, question
-
-    def _check_question(self, question: object) -> None:
-        loc = ("responses_create_params", "input")
-        if question is None:
-            self._problems.add(*loc, msg="is required: a string or a list of items", type="missing")
-        elif type(question) is list:
-            for index, item in enumerate(question):
-                if type(item) is not dict:
-                    self._problems.add(*loc, index, msg="must be an object", type="dict_type")
-        elif type(question) is not str:
-            self._problems.add(*loc, msg="must be a string or a list of items", type="list_type")
 
     def _answer(self) -> tuple[Span, object, Fingerprint]:
         """Where the answer lies, the parsed answer and its fingerprint."""
@@ -207,6 +196,18 @@ class _Reader:
         if len(outline.cuts_within(response)) < len(outline.cuts):
             skim(rest)
         check_depth(rest, MAX_DEPTH)
+
+
+def check_question(question: object, loc: tuple[str | int, ...], problems: Problems) -> None:
+    """Report a question that is neither a text nor a list of objects."""
+    if question is None:
+        problems.add(*loc, msg="is required: a string or a list of items", type="missing")
+    elif type(question) is list:
+        for index, item in enumerate(question):
+            if type(item) is not dict:
+                problems.add(*loc, index, msg="must be an object", type="dict_type")
+    elif type(question) is not str:
+        problems.add(*loc, msg="must be a string or a list of items", type="list_type")
 
 
 def check_output(answer: object, loc: tuple[str | int, ...], problems: Problems) -> None:

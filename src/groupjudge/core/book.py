@@ -15,25 +15,17 @@ from itertools import count
 from math import isfinite
 from typing import NamedTuple, cast
 
+from groupjudge.core.admission import asked_for, failed, met_by
 from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.deadlines import Deadlines
-from groupjudge.core.effects import Effect, Release, Settle, StopJudging
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StopJudging
 from groupjudge.core.group import Group
 from groupjudge.core.invariants import Inside, check_book
 from groupjudge.core.memory import Exported, Memory, Restored, by_group
 from groupjudge.core.phases import Event, Phase
-from groupjudge.core.retention import Record, Result
+from groupjudge.core.retention import Result
 from groupjudge.core.views import GroupView, view_of_group, view_of_result
-from groupjudge.errors import (
-    GroupFailed,
-    InvalidCheckpoint,
-    Overloaded,
-    QuestionMismatch,
-    Refusal,
-    ResultGone,
-    ShuttingDown,
-    Superseded,
-)
+from groupjudge.errors import InvalidCheckpoint, Overloaded, Refusal, ShuttingDown
 from groupjudge.model import (
     Arrival,
     Attempt,
@@ -74,6 +66,14 @@ class _Admitted(NamedTuple):
     slot: Slot
 
 
+class Watched(NamedTuple):
+    """A member that somebody waits for without having brought it (A2). `backing` holds the sessions that brought it."""
+
+    ticket: Ticket
+    backing: Backing | None
+    member_id: str | None
+
+
 class Book:
     """Every input takes `now` (seconds, monotonic; an earlier one than before counts as that one), applies what was due
     by then, and leaves effects for `drain()`. Raising changes nothing beyond what was due."""
@@ -102,19 +102,43 @@ class Book:
         Raises ShuttingDown, QuestionMismatch, Superseded, ResultGone, Overloaded, GroupFailed, SizeMismatch,
         AnswerConflict, GroupClosed, in this order of checks (L7).
         """
-        self._catch_up(now)
-        if self._closed:
-            raise ShuttingDown("the server is stopping")
-        group = self._active.get(arrival.key)
-        if group is None:
-            admitted = self._arrive_at_idle(arrival)
-        elif _is_newer(arrival, group):
-            admitted = self._first(arrival, group)
+        met = self._met_by(arrival, now)
+        if isinstance(met, Result):
+            admitted = self._replay(met, arrival)
+        elif met is not None:
+            admitted = self._join(met, arrival)
+        elif arrival.size == 1:
+            admitted = self._answer_at_once(arrival, None, 0, Rewarded(self._limits.default_score))
         else:
-            admitted = self._join(group, arrival)
+            admitted = self._join(self._begin(arrival), arrival)
         if session is not None:
             self._memory.bind(session, admitted.backing, admitted.slot, self._now)
         return admitted.ticket
+
+    def arrive_all(self, arrivals: Sequence[Arrival], now: float) -> Ticket:
+        """Accept every member of a group at once, in slot order, for one caller (A1): `SettleAll` follows. Members that
+        are there already are retries. Raises what `arrive` raises; then none of them was accepted."""
+        first = arrivals[0]
+        met = self._met_by(first, now)
+        if isinstance(met, Result):
+            return self._replay_all(met, arrivals)
+        if met is None and first.size == 1:
+            return self._answer_all(arrivals, (Rewarded(self._limits.default_score),), None)
+        return self._join_all(self._begin(first) if met is None else met, arrivals)
+
+    def watch(self, key: GroupId, attempt: Attempt, slot: Slot, now: float) -> Watched:
+        """Wait for a member that is known, without an answer (A2): `Settle` follows, at once where there is an outcome.
+        This is no retry: it renews nothing. Raises ShuttingDown, NotFound, Superseded, ResultGone, GroupFailed."""
+        self._catch_up(now)
+        self._refuse_closed()
+        found = asked_for(key, attempt, slot, self._active.get(key), self._memory)
+        ticket = next(self._tickets)
+        if isinstance(found, Result):
+            self._effects.append(Settle(ticket, slot, found.outcomes[slot]))
+        else:
+            found.callers[ticket] = slot
+            self._waiting[ticket] = found
+        return Watched(ticket, found.backing, found.seats.member_id_of(slot))
 
     def session_over(self, session: SessionId, *, dropped: bool, now: float) -> None:
         """A session has ended; `dropped`: it was retired, or deleted by a commit that left it out (C23)."""
@@ -231,28 +255,26 @@ class Book:
 
     # -- an arrival ----------------------------------------------------------------------------------------------
 
-    def _arrive_at_idle(self, arrival: Arrival) -> _Admitted:
-        """No group of the key is active: replay its result, or begin an attempt."""
-        result, newest = self._memory.known(arrival.key)
-        if newest is None or _is_newer(arrival, newest):
-            return self._first(arrival, None)
-        if result is None or newest is not result:
-            raise ResultGone(f"attempt {newest.attempt} finished and its result is no longer retained")
-        return self._replay(result, arrival)
+    def _met_by(self, arrival: Arrival, now: float) -> Group | Result | None:
+        self._catch_up(now)
+        self._refuse_closed()
+        return met_by(arrival, self._active.get(arrival.key), self._memory)
 
-    def _first(self, arrival: Arrival, older: Group | None) -> _Admitted:
-        """The first answer of an attempt that is not known: alone (L9), or the beginning of a group."""
-        if arrival.size == 1:
-            return self._answer_at_once(arrival, None, 0, Rewarded(self._limits.default_score))
-        most = self._limits.max_active_groups
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ShuttingDown("the server is stopping")
+
+    def _begin(self, first: Arrival) -> Group:
+        """A group of an attempt that is not known, without a member yet; what was known of its key is retired."""
+        older, most = self._active.get(first.key), self._limits.max_active_groups
         if older is None and most is not None and len(self._active) >= most:
             raise Overloaded(f"{most} groups are active, which is the limit")
-        self._supersede(arrival.key, arrival.attempt, older)
-        group = Group(next(self._runs), arrival, self._now)
-        self._active[arrival.key] = group
+        self._supersede(first.key, first.attempt, older)
+        group = Group(next(self._runs), first, self._now)
+        self._active[first.key] = group
         self._by_run[group.run] = group
         self._deadlines.set(group.run, self._now + self._limits.collection_timeout_s)
-        return self._join(group, arrival)
+        return group
 
     def _supersede(self, key: GroupKey, attempt: Attempt, older: Group | None) -> None:
         """L11: retire what is known of the key, so that nothing of it can reach the newer attempt."""
@@ -275,17 +297,30 @@ class Book:
             self._start_judging(group)
         return _Admitted(ticket, group.backing, slot)
 
+    def _join_all(self, group: Group, arrivals: Sequence[Arrival]) -> Ticket:
+        """Take every empty slot, for one caller that waits for all of them."""
+        slots = group.seats.find_all(arrivals, is_open=group.phase is Phase.COLLECTING)
+        ticket = next(self._tickets)
+        group.callers[ticket] = None
+        self._waiting[ticket] = group
+        for slot, arrival in zip(slots, arrivals, strict=True):
+            if group.seats.answers[slot] is not None:
+                self._effects.append(Release(arrival.material))
+            elif group.accept(slot, arrival):
+                self._start_judging(group)
+        return ticket
+
     def _replay(self, result: Result, arrival: Arrival) -> _Admitted:
         """L4: an exact retry gets what was given before."""
         if result.phase is Phase.GROUP_FAILED:
-            raise _failed(result)
+            raise failed(result)
         try:
             slot = result.seats.find(arrival, is_open=False)
         except Refusal:
             if isinstance(result.key, str):
                 raise
-            raise _failed(result) from None
-        self._memory.renew(result, slot, self._now)
+            raise failed(result) from None
+        self._memory.renew(result, (slot,), self._now)
         self._evict()
         return self._answer_at_once(arrival, result.backing, slot, result.outcomes[slot])
 
@@ -293,6 +328,22 @@ class Book:
         ticket = next(self._tickets)
         self._effects += (Settle(ticket, slot, outcome), Release(arrival.material))
         return _Admitted(ticket, backing, slot)
+
+    def _replay_all(self, result: Result, arrivals: Sequence[Arrival]) -> Ticket:
+        if result.phase is Phase.GROUP_FAILED:
+            raise failed(result)
+        slots = result.seats.find_all(arrivals, is_open=False)
+        self._memory.renew(result, slots, self._now)
+        self._evict()
+        return self._answer_all(arrivals, tuple(result.outcomes[slot] for slot in slots), result.judgement)
+
+    def _answer_all(
+        self, arrivals: Sequence[Arrival], outcomes: tuple[Outcome, ...], judgement: Judgement | None
+    ) -> Ticket:
+        ticket = next(self._tickets)
+        self._effects.append(SettleAll(ticket, outcomes, judgement))
+        self._effects += [Release(arrival.material) for arrival in arrivals]
+        return ticket
 
     def _check_unknown(self, key: GroupId, attempt: Attempt, question: Fingerprint) -> None:
         """C19: a restore may not meet what this process knows of an id."""
@@ -355,7 +406,7 @@ class Book:
         for ticket in group.callers:
             del self._waiting[ticket]
         outcomes = group.outcomes_of(verdict)
-        self._effects += group.settle(outcomes)
+        self._effects += group.settle(outcomes, verdict if isinstance(verdict, Judgement) else None)
         return outcomes
 
     def _retain(self, group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None = None) -> None:
@@ -395,21 +446,6 @@ class Book:
         """Raise AssertionError where an invariant does not hold (core/invariants.py)."""
         indexes = (self._active, self._by_run, self._held, self._waiting)
         check_book(Inside(*indexes, self._deadlines, self._memory, self._now, self._closed, self._holding))
-
-
-def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
-    """Whether the arrival begins an attempt of its own, `newest` being what is known of its key. Raises
-    QuestionMismatch or Superseded where the arrival has no part in it."""
-    if arrival.question != newest.question:
-        raise QuestionMismatch("another question or principle than this group id's")
-    if arrival.attempt < newest.attempt:
-        raise Superseded(f"attempt {arrival.attempt} is older than this group's newest, attempt {newest.attempt}")
-    return arrival.attempt > newest.attempt
-
-
-def _failed(result: Result) -> GroupFailed:
-    """Why nobody gets an outcome of this attempt."""
-    return GroupFailed(getattr(result.outcomes[0], "reason", "the group failed"))
 
 
 def _result_of(group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None, now: float) -> Result:

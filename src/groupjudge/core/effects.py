@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from groupjudge.model import Attempt, GroupKey, Outcome, Run, Slot, Ticket
+from groupjudge.model import Attempt, GroupKey, Judgement, Outcome, Run, Slot, Ticket
 
 
 class StartJudging(NamedTuple):
@@ -33,10 +33,19 @@ class Settle(NamedTuple):
     outcome: Outcome
 
 
+class SettleAll(NamedTuple):
+    """Answer the caller of `ticket`, who brought a whole group: an outcome for each slot, of one kind. `judgement` is
+    there where the group completed in this process. Comes as `Settle` does, and in its place."""
+
+    ticket: Ticket
+    outcomes: tuple[Outcome, ...]
+    judgement: Judgement | None
+
+
 class Release(NamedTuple):
     """The core lets go of this `Arrival.material`; comes exactly once for each accepted or replayed arrival."""
 
     material: object
 
 
-Effect: TypeAlias = StartJudging | StopJudging | Settle | Release
+Effect: TypeAlias = StartJudging | StopJudging | Settle | SettleAll | Release

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupjudge.core.backing import Backing
-from groupjudge.core.effects import Effect, Release, Settle, StartJudging
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging
 from groupjudge.core.phases import Event, Phase, after
 from groupjudge.core.seats import Seats
 from groupjudge.model import (
@@ -21,7 +21,8 @@ from groupjudge.model import (
 
 class Group:
     """An active group. `materials` are in slot order; `callers` maps each waiting ticket to its slot, in the order they
-    came; `verdict` is what came in while outcomes are held (C15); `backing` is there where the group has an id."""
+    came, or to None where it waits for all of them; `verdict` is what came in while outcomes are held (C15); `backing`
+    is there where the group has an id."""
 
     __slots__ = (
         "attempt",
@@ -48,7 +49,7 @@ class Group:
         self.topic = first.topic
         self.seats = Seats(first.size, None if first.member_id is None else {})
         self.materials: list[object] = [None] * first.size
-        self.callers: dict[Ticket, Slot] = {}
+        self.callers: dict[Ticket, Slot | None] = {}
         self.phase = Phase.COLLECTING
         self.started = now
         self.complete_since: float | None = None
@@ -70,9 +71,12 @@ class Group:
         self.complete_since = now
         return StartJudging(self.run, self.key, self.attempt, self.topic, tuple(self.materials))
 
-    def settle(self, outcomes: tuple[Outcome, ...]) -> list[Effect]:
+    def settle(self, outcomes: tuple[Outcome, ...], judgement: Judgement | None) -> list[Effect]:
         """What tells every caller its member's outcome and lets every answer go."""
-        effects: list[Effect] = [Settle(t, slot, outcomes[slot]) for t, slot in self.callers.items()]
+        effects: list[Effect] = [
+            SettleAll(ticket, outcomes, judgement) if slot is None else Settle(ticket, slot, outcomes[slot])
+            for ticket, slot in self.callers.items()
+        ]
         effects += [Release(self.materials[slot]) for slot in self.seats.present()]
         self.materials = []
         self.callers = {}

@@ -50,7 +50,10 @@ def _check_group(book: Inside, key: GroupKey, group: Group) -> None:
     assert group.phase is not Phase.HELD or book.is_holding, "a group is held while nothing holds"
     for ticket, slot in group.callers.items():
         assert book.waiting.get(ticket) is group, "a caller is not known as waiting"
-        assert group.seats.answers[slot] is not None, "a caller waits for an empty slot"
+        if slot is None:
+            assert complete, "a caller waits for all of an incomplete group"
+        else:
+            assert group.seats.answers[slot] is not None, "a caller waits for an empty slot"
 
 
 def _check_indexes(book: Inside) -> None:

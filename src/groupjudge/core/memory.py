@@ -65,12 +65,12 @@ class Memory:
         if result.phase is Phase.GROUP_FAILED and result.backing is not None:
             self.backings.forget(result.backing)  # nobody recorded an outcome of it: there is nothing to keep
 
-    def renew(self, result: Result, slot: Slot, now: float) -> None:
-        """An exact retry of a named group's member was answered (L18, C23)."""
+    def renew(self, result: Result, slots: Sequence[Slot], now: float) -> None:
+        """An exact retry of some members of a named group was answered (L18, C23)."""
         if isinstance(result.key, str):
             self.records.put(result.key, Record(result.attempt, result.question, now))
         if result.backing is not None:
-            result.backing.unreplayed.discard(slot)
+            result.backing.unreplayed.difference_update(slots)
 
     def forget(self, key: GroupKey) -> None:
         """L11: nothing of an idle key is known any more."""

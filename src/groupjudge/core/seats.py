@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from groupjudge.errors import AnswerConflict, GroupClosed, SizeMismatch
 from groupjudge.model import Arrival, Fingerprint, Slot
 
@@ -33,6 +35,20 @@ class Seats:
         if answer is not None and answer != arrival.answer:
             raise AnswerConflict(f"slot {slot} of this group already holds another answer")
         return slot
+
+    def find_all(self, arrivals: Sequence[Arrival], *, is_open: bool) -> list[Slot]:
+        """The slots of a whole group's arrivals, one for each. Raises as `find` does for one of them, conflicts before
+        what is closed, as the order of checks is (L7)."""
+        slots: list[Slot] = []
+        closed: GroupClosed | None = None
+        for arrival in arrivals:
+            try:
+                slots.append(self.find(arrival, is_open=is_open))
+            except GroupClosed as error:
+                closed = error
+        if closed is not None:
+            raise closed
+        return slots
 
     def take(self, slot: Slot, arrival: Arrival) -> None:
         """Put `arrival` into the empty `slot` that `find` gave."""

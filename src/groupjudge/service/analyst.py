@@ -16,12 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context, parent_process
 from threading import Thread
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from groupjudge.answers.spool import Kept, Spool
 from groupjudge.answers.verify import VerifyRequest, read_verify, size_as_objects
 from groupjudge.errors import FieldProblem, InvalidRequest
 
+T = TypeVar("T")
 HEAVY_BYTES = 6 << 20
 """From this size on a body is read by the helper process: about 25 ms of CPU at the pace of plain training data."""
 OBJECT_WEIGHT = 6
@@ -45,7 +46,7 @@ def _nothing() -> None:
 
 
 class Analyst:
-    """Reads `/verify` bodies; `large` is the size in bytes from which on they take turns."""
+    """Reads bodies; `large` is the size in bytes from which on they take turns."""
 
     def __init__(self, spool: Spool, *, default_size: int, max_size: int, large: int, heavy: int = HEAVY_BYTES) -> None:
         self._spool = spool
@@ -74,6 +75,23 @@ class Analyst:
             await asyncio.sleep(0)
         return Caller(request, kept_for_echo)
 
+    async def read(self, body: bytes, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of another body, none of which is kept. A heavy one is read by the helper process, so
+        `read` and what it gives must be fit to be pickled. Raises InvalidRequest, SpoolFull."""
+        if len(body) <= self._large:
+            return read(body)
+        if self._is_heavy(body):
+            kept = await self._kept(body)
+            try:
+                if kept.path is not None:
+                    return await self._read_apart(kept, read)
+            finally:
+                kept.close()
+        async with self._turn:
+            value = read(body)
+            await asyncio.sleep(0)
+        return value
+
     def close(self) -> None:
         """End the helper process."""
         if self._helper is not None:
@@ -88,7 +106,7 @@ class Analyst:
 
     async def _heavy_one(self, kept: Kept, *, echo: bool) -> Caller:
         try:
-            request = await self._read_apart(kept)
+            request = await self._read_apart(kept, self._read)
         except BaseException:
             kept.close()
             raise
@@ -103,19 +121,19 @@ class Analyst:
             return self._spool.keep(body)
         return await asyncio.to_thread(self._spool.keep, body)
 
-    async def _read_apart(self, kept: Kept) -> VerifyRequest:
+    async def _read_apart(self, kept: Kept, read: Callable[[bytes], T]) -> T:
         assert kept.path is not None
         try:
-            said = await self._ask_helper(kept.path, kept.size)
+            said = await self._ask_helper(read, kept.path, kept.size)
         except BrokenProcessPool:
             self._helper = None
-            said = await self._ask_helper(kept.path, kept.size)
+            said = await self._ask_helper(read, kept.path, kept.size)
         if isinstance(said, list):
             raise InvalidRequest(said)
         return said
 
-    async def _ask_helper(self, path: str, size: int) -> VerifyRequest | list[FieldProblem]:
-        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, self._read, path, size)
+    async def _ask_helper(self, read: Callable[[bytes], T], path: str, size: int) -> T | list[FieldProblem]:
+        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, read, path, size)
 
     def _pool(self) -> ProcessPoolExecutor:
         if self._helper is None:
@@ -137,7 +155,7 @@ def _end_with_the_server() -> None:
     os._exit(1)
 
 
-def _read_file(read: partial[VerifyRequest], path: str, size: int) -> VerifyRequest | list[FieldProblem]:
+def _read_file(read: Callable[[bytes], T], path: str, size: int) -> T | list[FieldProblem]:
     """Runs in the helper process. Its problems come back as values: the errors have no form that travels."""
     with open(path, "rb") as file:
         body = file.read(size)

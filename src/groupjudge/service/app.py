@@ -18,12 +18,14 @@ from groupjudge.answers.jsontext import parse
 from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupId
 from groupjudge.service import pages, wire
+from groupjudge.service.at_once import AtOnce
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
 from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.front import Front
 from groupjudge.service.host import Host
+from groupjudge.service.judge import JudgeWhole
 from groupjudge.service.metrics import CONTENT_TYPE, Metrics
 from groupjudge.service.readiness import Readiness
 from groupjudge.service.verify import Verify
@@ -44,6 +46,8 @@ class Parts:
     metrics: Metrics
     verify: Verify
     compare: Compare
+    judge: JudgeWhole
+    at_once: AtOnce
     episodes: Episodes
     door: Door
     participant: Participant | None
@@ -52,7 +56,7 @@ class Parts:
     async def close(self) -> None:
         """L19: no new work; every caller is answered, all judging cancelled."""
         self.reader.close()
-        self.compare.close()
+        self.at_once.close()
         self.door.stop()
         if self.participant is not None:
             await self.participant.close()
@@ -65,6 +69,7 @@ def build_app(parts: Parts) -> ASGIApp:
     routes = [
         Route("/verify", parts.verify, methods=["POST"]),
         Route("/compare", small.compare, methods=["POST"]),
+        Route("/v1/judge", parts.judge, methods=["POST"]),
         Route("/seed_session", small.seed_session, methods=["POST"]),
         Route("/close_session", small.close_session, methods=["POST"]),
         *(Route(path, small.alive) for path in ("/healthz", "/livez", "/health")),
@@ -118,7 +123,7 @@ register_url_convertor("anything", _Anything())
 
 
 class _SmallRoutes:
-    """Everything but `/verify` and `/compare`."""
+    """Everything but `/verify`, `/compare` and `/v1/judge`."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

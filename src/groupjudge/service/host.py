@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Protocol, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import structlog
 
 from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.book import Book
-from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.errors import JudgeFailed
@@ -39,6 +39,7 @@ log = structlog.get_logger(__name__)
 
 JudgeGroup = Callable[[Topic, Sequence[AnswerTexts]], Awaitable[Judgement]]
 MAX_REASON = 2000
+T = TypeVar("T")
 
 
 class HostEvents(Protocol):
@@ -48,12 +49,13 @@ class HostEvents(Protocol):
         """Judging a group ended after `seconds`: `rewarded`, `judge_failed`, `internal` or `cancelled` (with 0.0)."""
 
 
-class Waiting:
-    """One caller's place: `outcome` is done once its member has one, or with None once the caller has gone."""
+class Waiting(Generic[T]):
+    """One caller's place: `outcome` is done once its member has one (an `Outcome`), or once its whole group has (a
+    `SettleAll`), or with None once the caller has gone."""
 
     __slots__ = ("outcome", "slot", "ticket")
 
-    def __init__(self, ticket: Ticket, outcome: asyncio.Future[Outcome | None]) -> None:
+    def __init__(self, ticket: Ticket, outcome: asyncio.Future[T | None]) -> None:
         self.ticket = ticket
         self.outcome = outcome
         self.slot: Slot = 0
@@ -75,7 +77,7 @@ class Host:
         self._events = events
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[Ticket, Waiting] = {}
+        self._waiting: dict[Ticket, Waiting[Any]] = {}
         self._judging: dict[Run, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -95,18 +97,31 @@ class Host:
         """Seconds of the clock that the core lives by."""
         return self._clock()
 
-    def arrive(self, arrival: Arrival, session: SessionId | None = None) -> Waiting:
+    def arrive(self, arrival: Arrival, session: SessionId | None = None) -> Waiting[Outcome]:
         """Hand an answer to the core; raises what `Book.arrive` raises."""
-        waiting: Waiting | None = None
+        waiting: Waiting[Outcome] | None = None
         try:
-            ticket = self._book.arrive(arrival, self._clock(), session)
+            waiting = self._waits(self._book.arrive(arrival, self._clock(), session))
             self.texts_held += 1
-            waiting = self._waiting[ticket] = Waiting(ticket, self._loop.create_future())
         finally:
             self._carry_out()
         return waiting
 
-    def leave(self, waiting: Waiting) -> None:
+    def arrive_all(self, arrivals: Sequence[Arrival]) -> Waiting[SettleAll]:
+        """Hand a whole group to the core; raises what `Book.arrive_all` raises."""
+        waiting: Waiting[SettleAll] | None = None
+        try:
+            waiting = self._waits(self._book.arrive_all(arrivals, self._clock()))
+            self.texts_held += len(arrivals)
+        finally:
+            self._carry_out()
+        return waiting
+
+    def _waits(self, ticket: Ticket) -> Waiting[Any]:
+        waiting = self._waiting[ticket] = Waiting[Any](ticket, self._loop.create_future())
+        return waiting
+
+    def leave(self, waiting: Waiting[Any]) -> None:
         """The caller has gone (L8)."""
         self._waiting.pop(waiting.ticket, None)
         self._book.leave(waiting.ticket)
@@ -191,6 +206,12 @@ class Host:
         if not waiting.outcome.done():
             waiting.outcome.set_result(settle.outcome)
 
+    def _settle_all(self, effect: Effect) -> None:
+        settle = cast(SettleAll, effect)
+        waiting = self._waiting.pop(settle.ticket)
+        if not waiting.outcome.done():
+            waiting.outcome.set_result(settle)
+
     def _release(self, effect: Effect) -> None:
         self.texts_held -= 1
 
@@ -198,6 +219,7 @@ class Host:
         StartJudging: _start_judging,
         StopJudging: _stop_judging,
         Settle: _settle,
+        SettleAll: _settle_all,
         Release: _release,
     }
 

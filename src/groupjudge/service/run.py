@@ -21,12 +21,14 @@ from groupjudge.core.book import Book, Limits
 from groupjudge.errors import ConfigurationError
 from groupjudge.service.analyst import Analyst
 from groupjudge.service.app import Parts, build_app
+from groupjudge.service.at_once import AtOnce
 from groupjudge.service.bodies import BodyReader
 from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
 from groupjudge.service.control import ControlPlane
 from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.host import Host
+from groupjudge.service.judge import JudgeWhole
 from groupjudge.service.judges import open_judge, open_panel
 from groupjudge.service.logs import configure_logs
 from groupjudge.service.metrics import Metrics
@@ -195,6 +197,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
         host = Host(Book(_limits(settings)), panel.judge, metrics)
         reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
         sessions = _sessions(settings, host, reader)
+        at_once = AtOnce(panel.judge, settings.group.judging_timeout_s)
         metrics.watch(host, reader)
         yield Parts(
             settings,
@@ -203,7 +206,9 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
             Readiness(judge.reachable),
             metrics,
             Verify(host, reader, analyst, sessions.episodes, metrics),
-            Compare(settings, panel.judge, reader, metrics),
+            Compare(settings, at_once, reader, metrics),
+            JudgeWhole(settings, host, at_once, reader, analyst, sessions.episodes, metrics),
+            at_once,
             *sessions,
         )
     finally:

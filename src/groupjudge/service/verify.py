@@ -17,8 +17,8 @@ from groupjudge.model import GroupFailure, JudgeFailure, Outcome
 from groupjudge.service import wire
 from groupjudge.service.analyst import Analyst, Caller
 from groupjudge.service.bodies import BodyReader, Disconnected
-from groupjudge.service.callers import wait_until_gone
-from groupjudge.service.host import Host, Waiting
+from groupjudge.service.callers import told
+from groupjudge.service.host import Host
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.prefer import wants_minimal
 from groupjudge.service.protocol import IS_SLOW
@@ -98,7 +98,7 @@ class Verify:
         except GroupJudgeError as error:
             await self._refuse(send, error, unnamed=caller.request.is_unnamed)
             return
-        outcome = await self._outcome(waiting, exchange.receive)
+        outcome = await told(self._host, waiting, exchange.receive)
         if isinstance(outcome, GroupFailure):
             self._metrics.replied("verify", "group_failed")
             await send_reply(send, wire.of_failure(outcome, unnamed=caller.request.is_unnamed))
@@ -106,20 +106,6 @@ class Verify:
             self._metrics.replied("verify", "judge_failed" if isinstance(outcome, JudgeFailure) else "ok")
             await self._echo(exchange, caller, outcome, waiting.slot)
             self._episodes.answered(visit)
-
-    async def _outcome(self, waiting: Waiting, receive: Receive) -> Outcome | None:
-        """The member's outcome; None where the caller has gone first (L8)."""
-        if waiting.outcome.done():
-            return waiting.outcome.result()
-        watcher = asyncio.create_task(wait_until_gone(receive))
-        watcher.add_done_callback(lambda _: waiting.gone())
-        try:
-            outcome = await waiting.outcome
-        finally:
-            watcher.cancel()
-        if outcome is None:
-            self._host.leave(waiting)
-        return outcome
 
     async def _echo(self, exchange: _Exchange, caller: Caller, outcome: Outcome, slot: int) -> None:
         if caller.kept is None:

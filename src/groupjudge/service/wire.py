@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from groupjudge.answers.echo import MAX_REASON
+from groupjudge.answers.echo import JUDGE_FAILED, MAX_REASON
 from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
@@ -146,6 +146,27 @@ def comparison(judgement: Judgement | None, rewards: Iterable[float]) -> Reply:
         return json_reply({"rewards": list(rewards), "comparison_results": None, "metrics": None})
     rows, metrics = verdict_rows(judgement), metric_row(judgement)
     return json_reply({"rewards": list(judgement.rewards), "comparison_results": rows, "metrics": metrics})
+
+
+def judged_group(outcomes: Sequence[Outcome], judgement: Judgement | None) -> Reply:
+    """The reply of `/v1/judge` (A1). Of a judge failure the rewards are null: no reward is not a reward of 0."""
+    rows = [_outcome_row(outcome) for outcome in outcomes]
+    return json_reply(
+        {
+            "rewards": [row["reward"] for row in rows],
+            "outcomes": rows,
+            "verdicts": None if judgement is None else verdict_rows(judgement),
+            "metrics": None if judgement is None else metric_row(judgement),
+        }
+    )
+
+
+def _outcome_row(outcome: Outcome) -> dict[str, object]:
+    if isinstance(outcome, Rewarded):
+        kind, reason = outcome.failure_kind, outcome.failure_reason
+        return {"reward": outcome.reward, "mask_sample": False, "failure_kind": kind, "failure_reason": reason}
+    failed = {"reward": None, "mask_sample": True, "failure_kind": JUDGE_FAILED}
+    return {**failed, "failure_reason": outcome.reason[:MAX_REASON]}
 
 
 def verdict_rows(judgement: Judgement) -> list[dict[str, float]]:
