@@ -153,6 +153,19 @@ def promise_too_long_a_quiet_between_deadlines(book: Book) -> None:
     book._deadlines.quiet_until = 1e9
 
 
+def forget_to_count(book: Book) -> None:
+    book.census.leaves(group(book, COLLECTING))
+
+
+def count_under_another_run(book: Book) -> None:
+    collecting = book.census._of_phase[Phase.COLLECTING]
+    collecting[group(book, COLLECTING).run] = group(book, JUDGING)
+
+
+def forget_an_attempt(book: Book) -> None:
+    book.census.formed -= 1
+
+
 BREAKS: list[tuple[Callable[[Book], None], str]] = [
     (file_under_another_key, "filed under another key"),
     (miscount_members, "miscounted"),
@@ -181,6 +194,9 @@ BREAKS: list[tuple[Callable[[Book], None], str]] = [
     (change_a_records_question, "different questions"),
     (promise_too_long_a_quiet, "quiet"),
     (promise_too_long_a_quiet_between_deadlines, "quiet"),
+    (forget_to_count, "another phase"),
+    (count_under_another_run, "another run"),
+    (forget_an_attempt, "attempt was not counted"),
 ]
 
 

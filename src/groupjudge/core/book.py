@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 
 from groupjudge.core.admission import asked_for, failed, met_by
 from groupjudge.core.backing import Backing, SessionId
+from groupjudge.core.census import Census, Kept
 from groupjudge.core.deadlines import Deadlines
 from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StopJudging
 from groupjudge.core.group import Group
@@ -92,6 +93,7 @@ class Book:
         self._deadlines = Deadlines()
         self._memory = Memory(limits.max_results, limits.max_attempt_records, limits.ttl_s)
         self._effects: list[Effect] = []
+        self.census = Census()
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
@@ -108,6 +110,7 @@ class Book:
         elif met is not None:
             admitted = self._join(met, arrival)
         elif arrival.size == 1:
+            self.census.alone += 1
             admitted = self._answer_at_once(arrival, None, 0, Rewarded(self._limits.default_score))
         else:
             admitted = self._join(self._begin(arrival), arrival)
@@ -123,6 +126,7 @@ class Book:
         if isinstance(met, Result):
             return self._replay_all(met, arrivals)
         if met is None and first.size == 1:
+            self.census.alone += 1
             return self._answer_all(arrivals, (Rewarded(self._limits.default_score),), None)
         return self._join_all(self._begin(first) if met is None else met, arrivals)
 
@@ -172,13 +176,16 @@ class Book:
         if group is not None:
             del group.callers[ticket]
 
-    def judged(self, run: Run, judgement: Judgement, now: float) -> None:
-        """The verdicts of `run` are in. Rewards that are not finite, or not one a slot, fail the group (J19)."""
+    def judged(self, run: Run, judgement: Judgement, now: float) -> bool:
+        """The verdicts of `run` are in. Rewards that are not finite, or not one a slot, fail the group (J19). Says
+        whether they are the group's now: those that come too late are not."""
         self._catch_up(now)
         group = self._being_judged(run)
-        if group is not None:
-            self._judgement_in(group, judgement)
-            self._evict()
+        if group is None:
+            return False
+        taken = self._judgement_in(group, judgement)
+        self._evict()
+        return taken
 
     def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None:
         """`run` gets no verdicts: by the judge's fault (JudgeFailure) or by our own (GroupFailure)."""
@@ -235,6 +242,20 @@ class Book:
         yield from map(view_of_group, self._active.values())
         yield from (view_of_result(result) for _, result in self._memory.results)
 
+    def newest_results(self) -> Iterator[GroupView]:
+        """The results, the last to finish first."""
+        return map(view_of_result, self._memory.results.newest())
+
+    def kept(self) -> Kept:
+        """How much is retained."""
+        results, records = self._memory.results, self._memory.records
+        return Kept(len(results), len(records), results.spared)
+
+    def materials(self, run: Run) -> tuple[object, tuple[object, ...]] | None:
+        """The topic of an active group and what is kept of its answers, in slot order (None: not there yet)."""
+        group = self._by_run.get(run)
+        return None if group is None else (group.topic, tuple(group.materials))
+
     def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
         """The group of that key and attempt, active or retained; None where there is none."""
         group, result = self._active.get(key), self._memory.results.get(key)
@@ -273,6 +294,7 @@ class Book:
         group = Group(next(self._runs), first, self._now)
         self._active[first.key] = group
         self._by_run[group.run] = group
+        self.census.begins(group)
         self._deadlines.set(group.run, self._now + self._limits.collection_timeout_s)
         return group
 
@@ -291,10 +313,7 @@ class Book:
         ticket = next(self._tickets)
         group.callers[ticket] = slot
         self._waiting[ticket] = group
-        if group.seats.answers[slot] is not None:
-            self._effects.append(Release(arrival.material))
-        elif group.accept(slot, arrival):
-            self._start_judging(group)
+        self._seat(group, slot, arrival)
         return _Admitted(ticket, group.backing, slot)
 
     def _join_all(self, group: Group, arrivals: Sequence[Arrival]) -> Ticket:
@@ -304,11 +323,17 @@ class Book:
         group.callers[ticket] = None
         self._waiting[ticket] = group
         for slot, arrival in zip(slots, arrivals, strict=True):
-            if group.seats.answers[slot] is not None:
-                self._effects.append(Release(arrival.material))
-            elif group.accept(slot, arrival):
-                self._start_judging(group)
+            self._seat(group, slot, arrival)
         return ticket
+
+    def _seat(self, group: Group, slot: Slot, arrival: Arrival) -> None:
+        if group.seats.answers[slot] is not None:
+            self.census.retries["waits"] += 1
+            self._effects.append(Release(arrival.material))
+        else:
+            self.census.members += 1
+            if group.accept(slot, arrival):
+                self._start_judging(group)
 
     def _replay(self, result: Result, arrival: Arrival) -> _Admitted:
         """L4: an exact retry gets what was given before."""
@@ -322,6 +347,7 @@ class Book:
             raise failed(result) from None
         self._memory.renew(result, (slot,), self._now)
         self._evict()
+        self.census.replays(result, (slot,))
         return self._answer_at_once(arrival, result.backing, slot, result.outcomes[slot])
 
     def _answer_at_once(self, arrival: Arrival, backing: Backing | None, slot: Slot, outcome: Outcome) -> _Admitted:
@@ -335,6 +361,7 @@ class Book:
         slots = result.seats.find_all(arrivals, is_open=False)
         self._memory.renew(result, slots, self._now)
         self._evict()
+        self.census.replays(result, slots)
         return self._answer_all(arrivals, tuple(result.outcomes[slot] for slot in slots), result.judgement)
 
     def _answer_all(
@@ -360,7 +387,9 @@ class Book:
     # -- a group's way -------------------------------------------------------------------------------------------
 
     def _start_judging(self, group: Group) -> None:
+        self.census.leaves(group)
         self._effects.append(group.start_judging(self._now))
+        self.census.enters(group)
         self._deadlines.set(group.run, self._now + self._limits.judging_timeout_s)
 
     def _being_judged(self, run: Run) -> Group | None:
@@ -368,20 +397,23 @@ class Book:
         group = self._by_run.get(run)
         return group if group is not None and group.phase is Phase.JUDGING else None
 
-    def _judgement_in(self, group: Group, judgement: Judgement) -> None:
+    def _judgement_in(self, group: Group, judgement: Judgement) -> bool:
         rewards = judgement.rewards
         if len(rewards) == group.seats.size and all(map(isfinite, rewards)):
             self._conclude(group, judgement)
-        else:
-            why = GroupFailure("internal", "judging gave rewards that are not finite, or not one a member")
-            self._fail(group, Event.OWN_ERROR, why)
+            return True
+        why = GroupFailure("internal", "judging gave rewards that are not finite, or not one a member")
+        self._fail(group, Event.OWN_ERROR, why)
+        return False
 
     def _conclude(self, group: Group, verdict: Judgement | JudgeFailure) -> None:
         """The group has its outcome; while outcomes are held, it is final but not told (C15)."""
         if not self._holding:
             self._finish(group, verdict)
             return
+        self.census.leaves(group)
         group.step(Event.OUTCOME_HELD)
+        self.census.enters(group)
         group.verdict = verdict
         self._deadlines.cancel(group.run)
         self._held[group.run] = group
@@ -397,7 +429,9 @@ class Book:
     def _end(self, group: Group, event: Event, verdict: Judgement | JudgeFailure | GroupFailure) -> tuple[Outcome, ...]:
         """Active no more: cancel judging that is cut short, tell the callers, let the answers go."""
         cancelled = event in _CUTS_JUDGING_SHORT and group.phase is Phase.JUDGING
+        self.census.leaves(group)
         group.step(event)
+        self.census.ends(group, verdict)
         del self._active[group.key], self._by_run[group.run]
         self._held.pop(group.run, None)
         self._deadlines.cancel(group.run)
@@ -445,7 +479,8 @@ class Book:
     def check(self) -> None:
         """Raise AssertionError where an invariant does not hold (core/invariants.py)."""
         indexes = (self._active, self._by_run, self._held, self._waiting)
-        check_book(Inside(*indexes, self._deadlines, self._memory, self._now, self._closed, self._holding))
+        rest = (self._deadlines, self._memory, self.census)
+        check_book(Inside(*indexes, *rest, self._now, self._closed, self._holding))
 
 
 def _result_of(group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None, now: float) -> Result:

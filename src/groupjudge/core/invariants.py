@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from groupjudge.core.census import Census
 from groupjudge.core.deadlines import Deadlines
 from groupjudge.core.group import Group
 from groupjudge.core.memory import Memory
@@ -25,6 +26,7 @@ class Inside(NamedTuple):
     waiting: Mapping[Ticket, Group]
     deadlines: Deadlines
     memory: Memory
+    census: Census
     now: float
     is_closed: bool
     is_holding: bool
@@ -37,6 +39,7 @@ def check_book(book: Inside) -> None:
     _check_indexes(book)
     _check_memory(book.memory, lambda key: key not in book.active, book.now)
     _check_sessions(book)
+    book.census.check({group.run: group.phase for group in book.active.values()})
 
 
 def _check_group(book: Inside, key: GroupKey, group: Group) -> None:

@@ -86,6 +86,11 @@ class Store(Generic[K, V]):
         yield from ((key, entry) for key, (_, entry) in self._spared.items())
         yield from self._queue.items()
 
+    def newest(self) -> Iterator[V]:
+        """The entries, the last to be evicted first."""
+        yield from reversed(self._queue.values())
+        yield from (entry for _, entry in reversed(self._spared.values()))
+
     @property
     def spared(self) -> int:
         """How many entries are retained beyond their time or number."""
