@@ -106,14 +106,14 @@ async def test_the_page_for_people_needs_nothing_from_elsewhere(client: Client) 
 
 async def test_the_metrics_are_read_by_prometheus(client: Client, group: Group) -> None:
     """H8: and count what was done; no name of a group is in them."""
-    before = await client.metric("groupjudge_judged_groups_total", result="rewarded")
+    before = await client.metric("groupjudge_groups_ended_total", outcome="completed")
     await asyncio.gather(*map(client.verify, group.bodies()))
     await client.verify(b"[]")
     reply = await client.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain")
     families = {family.name: family for family in text_string_to_metric_families(reply.body.decode())}
     assert all(family.documentation for family in families.values())
-    assert await client.metric("groupjudge_judged_groups_total", result="rewarded") == before + 1
+    assert await client.metric("groupjudge_groups_ended_total", outcome="completed") == before + 1
     assert await client.metric("groupjudge_replies_total", route="verify", code="ok") >= 4
     assert await client.metric("groupjudge_replies_total", route="verify", code="invalid_request") >= 1
     assert group.name not in reply.body.decode()

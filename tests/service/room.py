@@ -77,6 +77,12 @@ class Room:
     def group_ended(self, kind: str, seconds: float) -> None:
         """Nobody counts."""
 
+    def rewarded(self, rewards: Sequence[float]) -> None:
+        """Nobody counts."""
+
+    def failed(self, group: str, attempt: int, why: str) -> None:
+        """Nobody counts."""
+
     async def _judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
         self.judged += 1
         await self.free.wait()

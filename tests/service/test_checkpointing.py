@@ -372,7 +372,7 @@ async def test_only_the_episodes_that_are_asked_for_are_restored(tmp_path: Path)
     assert (await room.restore(tmp_path, scope=scope))["restored"] == ["g1-a1"]
     assert [each.session for each in room.table] == [sessions[1]]
     assert room.phase_of() == "completed"
-    _, (view,) = room.host.groups()
+    _, (view,) = room.host.groups(9)
     row = group_row(view, room.host.now())
     assert (row["members"], row["outcome"]) == ([1], {"rewards": [None, 2.0]})
     assert room.verify(1, sessions[1], "g1-a1").outcome == Rewarded(2.0)

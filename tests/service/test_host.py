@@ -43,6 +43,8 @@ class Bench:
         self.asked: list[tuple[str, ...]] = []
         self.cancelled = 0
         self.ended: list[str] = []
+        self.rewards: list[tuple[float, ...]] = []
+        self.failures: list[tuple[str, int, str]] = []
         self.judge: Verdict = self.by_length
         self.free = asyncio.Event()
         self.book = Book(limits or Limits())
@@ -51,6 +53,12 @@ class Bench:
     def group_ended(self, kind: str, seconds: float) -> None:
         assert seconds >= 0
         self.ended.append(kind)
+
+    def rewarded(self, rewards: Sequence[float]) -> None:
+        self.rewards.append(tuple(rewards))
+
+    def failed(self, group: str, attempt: int, why: str) -> None:
+        self.failures.append((group, attempt, why))
 
     async def _judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
         assert topic is TOPIC
@@ -286,7 +294,7 @@ async def test_groups_are_shown_in_order() -> None:
         await asyncio.gather(outcome_of(bench.come(0, group=name)), outcome_of(bench.come(1, group=name)))
     for name in ("c", "d"):
         bench.come(0, group=name)
-    active, finished = bench.host.groups()
+    active, finished = bench.host.groups(9)
     assert [view.key for view in active] == ["c", "d"]
     assert [view.key for view in finished] == ["b", "a"]
     assert [view.callers for view in active] == [1, 1]

@@ -56,6 +56,11 @@ class Spool:
         self.descriptors = 0
 
     @property
+    def directory(self) -> str:
+        """Where the files are."""
+        return self._directory or tempfile.gettempdir()
+
+    @property
     def has_spare(self) -> bool:
         """Whether the next body will hardly make its writer wait."""
         return bool(self._spare)

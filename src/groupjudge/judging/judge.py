@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from groupjudge.judging.gate import Gate
 from groupjudge.model import AnswerTexts, Conversation, Pair, Reading, Topic
 
 Prepared = TypeVar("Prepared")
@@ -35,7 +36,9 @@ class JudgeCall(NamedTuple):
 
 
 class Judge(Protocol[Prepared]):
-    """A judge of pairs. `Prepared` is its own business; nobody else looks inside."""
+    """A judge of pairs. `Prepared` is its own business; nobody else looks inside. `gate` holds its places (J3)."""
+
+    gate: Gate
 
     def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Prepared:
         """Build what the calls of one group share. `topic.principle` is the one to send, None where principles are

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -16,8 +20,8 @@ from starlette.types import ASGIApp
 
 from groupjudge.answers.jsontext import parse
 from groupjudge.errors import GroupJudgeError, InvalidRequest
-from groupjudge.model import GroupId
-from groupjudge.service import pages, wire
+from groupjudge.model import GroupId, Run
+from groupjudge.service import description, static, wire
 from groupjudge.service.at_once import AtOnce
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.checkpointing import Participant
@@ -26,8 +30,10 @@ from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.front import Front
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
+from groupjudge.service.login import LoginRoutes, Logins
 from groupjudge.service.metrics import CONTENT_TYPE, Metrics
 from groupjudge.service.readiness import Readiness
+from groupjudge.service.status import Status
 from groupjudge.service.verify import Verify
 from groupjudge.service.visits import Door, Episodes
 from groupjudge.settings import Settings
@@ -44,6 +50,8 @@ class Parts:
     reader: BodyReader
     readiness: Readiness
     metrics: Metrics
+    status: Status
+    logins: Logins | None
     verify: Verify
     compare: Compare
     judge: JudgeWhole
@@ -61,12 +69,18 @@ class Parts:
         if self.participant is not None:
             await self.participant.close()
         await self.host.close()
+        await self.readiness.close()
 
 
 def build_app(parts: Parts) -> ASGIApp:
     """The ASGI application over `parts`."""
-    small = _SmallRoutes(parts)
+    small, server = _SmallRoutes(parts), parts.settings.server
+    login = LoginRoutes(parts.logins, server.body_timeout_s)
     routes = [
+        Route("/", static.page),
+        Route("/pages/{name}", static.asset),
+        Route("/login", login.login, methods=["GET", "POST"]),
+        Route("/logout", login.logout, methods=["POST"]),
         Route("/verify", parts.verify, methods=["POST"]),
         Route("/compare", small.compare, methods=["POST"]),
         Route("/v1/judge", parts.judge, methods=["POST"]),
@@ -75,16 +89,28 @@ def build_app(parts: Parts) -> ASGIApp:
         *(Route(path, small.alive) for path in ("/healthz", "/livez", "/health")),
         Route("/readyz", small.ready),
         Route("/metrics", small.metrics),
+        Route("/v1/status", small.status),
+        Route("/v1/status/texts/{run}", small.texts),
         Route("/v1/groups", small.groups),
         Route("/v1/groups/{rest:anything}", small.group),
         Route("/docs", small.docs),
         Route("/openapi.json", small.openapi),
         *(() if parts.control is None else parts.control.routes()),
     ]
-    handlers = {GroupJudgeError: _refused, HTTPException: _no_route, Disconnected: _gone, Exception: _broke}
+    refused = partial(parts.metrics.replied, "other")
+    handlers = {
+        GroupJudgeError: _counted(_refused, refused),
+        HTTPException: _counted(_no_route, refused),
+        Disconnected: _gone,
+        Exception: _counted(_broke, refused),
+    }
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     app.router.redirect_slashes = False
-    return Front(app, parts.settings.server.auth_token, {"/verify": parts.verify})
+    return Front(app, server.auth_token, {"/verify": parts.verify}, parts.logins, refused)
+
+
+def _uncached(reply: wire.Reply) -> Response:
+    return _response(reply._replace(headers=(*reply.headers, (b"cache-control", b"no-store"))))
 
 
 def _response(reply: wire.Reply) -> Response:
@@ -92,25 +118,37 @@ def _response(reply: wire.Reply) -> Response:
     return Response(reply.body, reply.status, headers, media_type="application/json")
 
 
-def _refused(request: Request, error: GroupJudgeError) -> Response:
-    return _response(wire.of_error(error))
+def _counted(
+    handler: Callable[[Request, Any], wire.Reply], refused: Callable[[str], None]
+) -> Callable[[Request, Exception], Response]:
+    def handle(request: Request, error: Exception) -> Response:
+        reply = handler(request, error)
+        refused(msgspec.json.decode(reply.body)["code"])
+        return _response(reply)
+
+    return handle
+
+
+def _refused(request: Request, error: GroupJudgeError) -> wire.Reply:
+    return wire.of_error(error)
 
 
 def _gone(request: Request, error: Disconnected) -> Response:
     return Response()  # nobody is there to read it
 
 
-def _broke(request: Request, error: Exception) -> Response:
-    return _response(wire.refusal("internal", f"an internal error ({type(error).__name__})"))
+def _broke(request: Request, error: Exception) -> wire.Reply:
+    return wire.refusal("internal", f"an internal error ({type(error).__name__})")
 
 
-def _no_route(request: Request, error: HTTPException) -> Response:
+def _no_route(request: Request, error: HTTPException) -> wire.Reply:
     if error.status_code == 405:
         reply = wire.refusal("method_not_allowed", f"{request.method} is not allowed here")
     else:
-        reply = wire.refusal("not_found", "no such path; see /docs")
+        standard = HTTPException(404).detail
+        reply = wire.refusal("not_found", "no such path; see /docs" if error.detail == standard else error.detail)
     allowed = (error.headers or {}).get("Allow")
-    return _response(reply._replace(headers=((b"allow", allowed.encode()),) if allowed else ()))
+    return reply._replace(headers=((b"allow", allowed.encode()),) if allowed else ())
 
 
 class _Anything(StringConvertor):
@@ -172,27 +210,42 @@ class _SmallRoutes:
     async def groups(self, request: Request) -> Response:
         host = self._parts.host
         most = _limit(request)
-        active, finished = host.groups()
+        active, finished = host.groups(most)
         now = host.now()
         rows = {
-            "active": [wire.group_row(view, now) for view in active[:most]],
-            "finished": [wire.group_row(view, now) for view in finished[:most]],
-            "active_total": len(active),
-            "finished_total": len(finished),
+            "active": [wire.group_row(view, now) for view in active],
+            "finished": [wire.group_row(view, now) for view in finished],
+            "active_total": host.active,
+            "finished_total": host.kept().results,
         }
         return _response(wire.json_reply(rows))
 
     async def group(self, request: Request) -> Response:
         view = self._parts.host.group(*_group_named(request))
         if view is None:
-            return _response(wire.refusal("not_found", "no such group and attempt is active or retained"))
-        return _response(wire.json_reply(wire.group_details(view, self._parts.host.now())))
+            raise HTTPException(404, "no such group and attempt is active or retained")
+        return _response(wire.json_reply(wire.group_details(view, self._parts.host.now(), self._texts(view.run))))
+
+    def _texts(self, run: Run) -> dict[str, Any] | None:
+        """F5: the texts of an active group, where `server.show_texts` is on."""
+        said = self._parts.host.texts(run) if self._parts.settings.server.show_texts else None
+        return None if said is None else wire.texts(*said)
+
+    async def texts(self, request: Request) -> Response:
+        run = request.path_params["run"]
+        shown = self._texts(Run(int(run[:19]))) if run.isascii() and run.isdigit() else None
+        if shown is None:
+            raise HTTPException(404, "no such group is active, or server.show_texts is off")
+        return _uncached(wire.json_reply(shown))
+
+    async def status(self, request: Request) -> Response:
+        return _uncached(wire.json_reply(self._parts.status.now()))
 
     async def docs(self, request: Request) -> Response:
-        return Response(pages.docs_page(), media_type="text/html; charset=utf-8")
+        return Response(description.docs_page(), media_type="text/html; charset=utf-8")
 
     async def openapi(self, request: Request) -> Response:
-        return Response(pages.openapi_json(), media_type="application/json")
+        return Response(description.openapi_json(), media_type="application/json")
 
 
 def _group_named(request: Request) -> tuple[GroupId, int]:

@@ -11,17 +11,23 @@ from groupjudge.errors import JudgeFailed, ShuttingDown
 from groupjudge.model import AnswerTexts, Judgement, Topic
 from groupjudge.service.bodies import Disconnected
 from groupjudge.service.callers import wait_until_gone
-from groupjudge.service.host import JudgeGroup
+from groupjudge.service.host import HostEvents, JudgeGroup
 
 
 class AtOnce:
     """A caller that disconnects cancels its judging, and so does `close`."""
 
-    def __init__(self, judge: JudgeGroup, timeout_s: float) -> None:
+    def __init__(self, judge: JudgeGroup, timeout_s: float, events: HostEvents) -> None:
         self._judge = judge
+        self._events = events
         self._timeout_s = timeout_s
         self._judging: set[asyncio.Task[Judgement]] = set()
         self._closed = False
+
+    @property
+    def judging(self) -> int:
+        """How many groups are being judged."""
+        return len(self._judging)
 
     def close(self) -> None:
         """Cancel all judging; its callers are told that the server is stopping."""
@@ -54,4 +60,6 @@ class AtOnce:
             raise Disconnected
         if task.cancelled():
             raise ShuttingDown("the server is stopping")
-        return task.result()
+        judgement = task.result()
+        self._events.rewarded(judgement.rewards)
+        return judgement

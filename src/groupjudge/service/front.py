@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from groupjudge.service.login import Logins
 from groupjudge.service.reply import send_reply
-from groupjudge.service.wire import refusal
+from groupjudge.service.wire import Reply, refusal
 
 log = structlog.get_logger(__name__)
 
-OPEN_PATHS = frozenset(("/healthz", "/livez", "/health"))
+OPEN_PATHS = frozenset(("/healthz", "/livez", "/health", "/login", "/logout"))
+ASSETS_PREFIX = "/pages/"
+"""The files of the page hold nothing of anybody, and the login needs some of them."""
+PAGES = frozenset(("/", "/docs"))
+"""What a browser without a login is shown the login for."""
 CONTROL_PREFIX = "/ng-control/"
 _PREFIX = re.compile(r"/ng-rollout/([A-Za-z0-9][A-Za-z0-9._-]*)(/.*)", re.DOTALL)
 
@@ -24,11 +29,21 @@ class Front:
     """ASGI middleware: H9 (the episode's key goes to `scope["state"]["episode"]`), `server.auth_token`, and 500 for
     what nobody caught, without a word of the request in the log."""
 
-    def __init__(self, app: ASGIApp, auth_token: str | None, posted: Mapping[str, ASGIApp] | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        auth_token: str | None,
+        posted: Mapping[str, ASGIApp] | None = None,
+        logins: Logins | None = None,
+        refused: Callable[[str], object] = lambda code: None,
+    ) -> None:
         """`posted`: applications that POST requests to a path are given at once, past the layers of `app`. They answer
-        their own refusals."""
+        their own refusals. `logins` stand for the token where something is only read; `refused` is told the code of
+        what is refused here."""
         self._app = app
         self._posted = dict(posted or {})
+        self._logins = logins
+        self._refused = refused
         self._token = None if auth_token is None else auth_token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,7 +51,8 @@ class Front:
             return
         self._strip_prefix(scope)
         if not self._may_pass(scope):
-            await send_reply(send, refusal("unauthorized", "this server wants its bearer token (server.auth_token)"))
+            self._refused("unauthorized")
+            await send_reply(send, _unauthorized(scope))
             return
         started = False
 
@@ -49,6 +65,7 @@ class Front:
             await self._route(scope)(scope, receive, watched)
         except Exception as error:
             log.error("request_broke", path=scope["path"][:200], error=type(error).__name__, where=_where(error))
+            self._refused("internal")
             if not started:
                 await send_reply(send, refusal("internal", f"an internal error ({type(error).__name__})"))
 
@@ -63,10 +80,21 @@ class Front:
 
     def _may_pass(self, scope: Scope) -> bool:
         path: str = scope["path"]
-        if self._token is None or path in OPEN_PATHS or path.startswith(CONTROL_PREFIX):
+        if self._token is None or path in OPEN_PATHS or path.startswith((CONTROL_PREFIX, ASSETS_PREFIX)):
             return True
-        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
+        headers = Headers(scope=scope)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token):
+            return True
+        return self._logins is not None and scope["method"] in ("GET", "HEAD") and self._logins.holds(headers)
+
+
+def _unauthorized(scope: Scope) -> Reply:
+    """401; who looks at a page in a browser is shown the way to the login."""
+    reply = refusal("unauthorized", "this server wants its bearer token (server.auth_token)")
+    if scope["path"] in PAGES and scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", ""):
+        return reply._replace(status=303, headers=((b"location", b"login"), (b"cache-control", b"no-store")))
+    return reply
 
 
 def _where(error: BaseException) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import structlog
 
 from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.book import Book
+from groupjudge.core.census import ACTIVE, Census, Kept
 from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
@@ -47,6 +49,12 @@ class HostEvents(Protocol):
 
     def group_ended(self, kind: str, seconds: float) -> None:
         """Judging a group ended after `seconds`: `rewarded`, `judge_failed`, `internal` or `cancelled` (with 0.0)."""
+
+    def rewarded(self, rewards: Sequence[float]) -> None:
+        """A group has its rewards, in slot order."""
+
+    def failed(self, group: str, attempt: Attempt, why: str) -> None:
+        """Judging a group failed. `group` names it, `why` says how; neither holds a text of a judge (L26)."""
 
 
 class Waiting(Generic[T]):
@@ -127,13 +135,28 @@ class Host:
         self._book.leave(waiting.ticket)
         self._carry_out()
 
-    def groups(self) -> tuple[list[GroupView], list[GroupView]]:
-        """The active groups, the oldest first, and the finished ones, the newest first."""
-        active: list[GroupView] = []
-        finished: list[GroupView] = []
-        for view in self._book.groups():
-            (active if view.finished is None else finished).append(view)
-        return active, finished[::-1]
+    @property
+    def census(self) -> Census:
+        """How many groups there are, and which are the oldest of each phase."""
+        return self._book.census
+
+    def kept(self) -> Kept:
+        """How much is retained."""
+        return self._book.kept()
+
+    def groups(self, most: int) -> tuple[list[GroupView], list[GroupView]]:
+        """The active groups, the oldest first, and the finished ones, the newest first; of either at most so many."""
+        active = islice(self._book.groups(), min(most, self.active))
+        return list(active), list(islice(self._book.newest_results(), most))
+
+    @property
+    def active(self) -> int:
+        """How many groups are active."""
+        return sum(map(self.census.count, ACTIVE))
+
+    def texts(self, run: Run) -> tuple[Topic, tuple[AnswerTexts | None, ...]] | None:
+        """The question of an active group, and the answers that have come; None where the group is none."""
+        return cast("tuple[Topic, tuple[AnswerTexts | None, ...]] | None", self._book.materials(run))
 
     def group(self, key: GroupKey, attempt: Attempt) -> GroupView | None:
         """One group, where it is active or retained."""
@@ -236,7 +259,8 @@ class Host:
         log.info("group_judged", **_names(start), result=kind, seconds=round(seconds, 4))
         self._events.group_ended(kind, seconds)
         if isinstance(verdict, Judgement):
-            self._book.judged(start.run, verdict, self._clock())
+            if self._book.judged(start.run, verdict, self._clock()):
+                self._events.rewarded(verdict.rewards)
         else:
             self._book.judging_failed(start.run, verdict, self._clock())
         self._carry_out()
@@ -247,13 +271,19 @@ class Host:
             return await self._judge(cast(Topic, start.topic), materials)
         except JudgeFailed as failed:
             log.warning("judge_failed", **_names(start), why=failed.summary)
+            self._failed(start, f"the judge failed: {failed.summary}")
             return JudgeFailure(failed.reason[:MAX_REASON])
         except NotFinite as error:
             log.error("no_finite_reward", **_names(start))
+            self._failed(start, "a reward was no finite number")
             return GroupFailure("internal", str(error)[:MAX_REASON])
         except Exception as error:
             log.error("judging_broke", **_names(start), error=type(error).__name__)
+            self._failed(start, f"an internal error while judging ({type(error).__name__})")
             return GroupFailure("internal", f"an internal error while judging ({type(error).__name__})")
+
+    def _failed(self, start: StartJudging, why: str) -> None:
+        self._events.failed(_shown(start.key), start.attempt, why[:MAX_REASON])
 
     def _judging_over(self, start: StartJudging, task: asyncio.Task[None]) -> None:
         self._judging.pop(start.run, None)
@@ -282,5 +312,9 @@ class Host:
 
 def _names(start: StartJudging) -> dict[str, object]:
     """What a log line may say of a group (L26)."""
-    key = start.key if isinstance(start.key, str) else f"{start.key.kind}:{start.key.label}"
-    return {"group": key[:128], "attempt": start.attempt, "run": start.run}
+    return {"group": _shown(start.key), "attempt": start.attempt, "run": start.run}
+
+
+def _shown(key: GroupKey) -> str:
+    """A key as people are shown it."""
+    return (key if isinstance(key, str) else f"{key.kind}:{key.label}")[:128]

@@ -1,99 +1,168 @@
-"""What Prometheus scrapes: counters and gauges with their units, and nothing that names a group."""
+"""What Prometheus scrapes: counters and gauges with their units, and nothing that names a group (docs/metrics.md).
+
+What happens with each request is counted in plain numbers, and all that can be looked up is looked up when somebody
+scrapes. Every series is there from the beginning, with 0: a counter that appears with its first event has no rate.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from groupjudge.service.bodies import BodyReader
-    from groupjudge.service.host import Host
+from groupjudge import __version__
+from groupjudge.core.census import Census
+from groupjudge.service.history import TRY_RESULTS, History
+from groupjudge.service.wire import STATUS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+ROUTES = ("verify", "compare", "judge", "other")
+CODES = ("ok", *STATUS)
+CALL_RESULTS = ("verdict", "unreadable", "failed", "cancelled")
+TOKEN_KINDS = ("prompt", "completion")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
-class Metrics:
-    """Counts what the host (`HostEvents`), the judges (`JudgeEvents`) and the routes tell it."""
+class Watched(NamedTuple):
+    """A number, or one for each value of a label, that is read when somebody scrapes. A counter's name ends in
+    `_total`."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        r = self.registry
-        self._replies = Counter("groupjudge_replies", "Replies by route and code.", ["route", "code"], registry=r)
-        self._groups = Counter(
-            "groupjudge_judged_groups", "Groups whose judging ended, by how.", ["result"], registry=r
-        )
-        self._group_s = Histogram(
-            "groupjudge_group_judging_seconds", "From the last member to the outcome.", buckets=_SECONDS, registry=r
-        )
-        self._tries = Counter(
-            "groupjudge_judge_tries", "Requests to the judge, by how they ended.", ["result"], registry=r
-        )
-        self._calls = Counter(
-            "groupjudge_judge_calls", "Comparisons asked for, by how they ended.", ["result"], registry=r
-        )
-        self._call_s = Histogram(
-            "groupjudge_judge_call_seconds", "One comparison, tries and pauses included.", buckets=_SECONDS, registry=r
-        )
-        self._tokens = Counter("groupjudge_judge_tokens", "Tokens that the judge reported.", ["kind"], registry=r)
-        self._ambiguous = Counter("groupjudge_ambiguous_replies", "Judge replies with differing verdicts.", registry=r)
-        self._defaulted = Counter("groupjudge_default_scores", "Pairs that got the default scores.", registry=r)
-        self._labelled: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
-        self._bytes = Counter("groupjudge_body_bytes", "Bytes of request bodies read.", registry=r)
+    name: str
+    help: str
+    read: Callable[[], float | Mapping[str, float]]
+    label: str = ""
 
-    def watch(self, host: Host, reader: BodyReader) -> None:
-        """Read these gauges whenever somebody scrapes."""
-        for name, help_, read in (
-            ("groupjudge_waiting_callers", "Callers that wait for an outcome.", lambda: host.callers),
-            ("groupjudge_judging_groups", "Groups that are being judged.", lambda: host.judging),
-            ("groupjudge_held_answers", "Answers whose texts are held for judging.", lambda: host.texts_held),
-            ("groupjudge_incoming_bodies", "Bodies on their way in.", lambda: reader.reading),
-        ):
-            Gauge(name, help_, registry=self.registry).set_function(read)
+    def families(self) -> Iterator[Metric]:
+        """What Prometheus is shown of it."""
+        kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
+        family = kind(self.name.removesuffix("_total"), self.help, labels=[self.label] if self.label else [])
+        said = self.read()
+        if isinstance(said, Mapping):
+            for value, number in said.items():
+                family.add_metric([value], number)
+        else:
+            family.add_metric([], said)
+        yield family
+
+
+class Metrics(Collector):
+    """Counts what the host (`HostEvents`), the judges (`JudgeEvents`) and the routes tell it; `history` remembers the
+    last hour of it."""
+
+    def __init__(self, history: History | None = None) -> None:
+        self.history = history or History()
+        self.registry = r = CollectorRegistry()
+        self._replies = dict.fromkeys(((route, code) for route in ROUTES for code in CODES), 0)
+        self._bodies = self._bytes = 0
+        self._tries = dict.fromkeys(TRY_RESULTS, 0)
+        self._calls = dict.fromkeys(CALL_RESULTS, 0)
+        self._tokens = dict.fromkeys(TOKEN_KINDS, 0)
+        self._ambiguous = self._defaulted = 0
+        self._watched: list[Watched] = []
+
+        def durations(name: str, help_: str, buckets: Sequence[float] = _SECONDS) -> Callable[[float], None]:
+            return Histogram(name, help_, buckets=buckets, registry=r).observe
+
+        self._group_s = durations("groupjudge_group_judging_duration_seconds", "Judging one group, its end included.")
+        self._call_s = durations("groupjudge_judge_call_duration_seconds", "One comparison, tries and pauses included.")
+        self._try_s = durations("groupjudge_judge_try_duration_seconds", "One request to the judge.")
+        self._lag_s = durations(
+            "groupjudge_loop_lag_seconds", "How late the event loop was, four times a second.", _LAGS
+        )
+        Info("groupjudge_build", "The version that runs.", registry=r).info({"version": __version__})
+        ProcessCollector(registry=r)
+        r.register(self)
+
+    def watch(self, watched: Iterable[Watched]) -> None:
+        """Read these too whenever somebody scrapes."""
+        self._watched += watched
 
     def exposition(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
 
-    def _count(self, counter: Counter, *labels: str) -> None:
-        """Add one. Looking a child up by its labels costs more than counting; there are few of them."""
-        child = self._labelled.get((counter, labels))
-        if child is None:
-            child = self._labelled[counter, labels] = counter.labels(*labels)
-        child.inc()
+    def collect(self) -> Iterator[Metric]:
+        """What is counted here, and what is watched."""
+        replies = CounterMetricFamily("groupjudge_replies", "Replies by route and code.", labels=["route", "code"])
+        for labels, count in self._replies.items():
+            replies.add_metric(labels, count)
+        yield replies
+        for watched in (*self._counted(), *self._watched):
+            yield from watched.families()
+
+    def _counted(self) -> Iterator[Watched]:
+        yield Watched("groupjudge_bodies_total", "Request bodies read whole.", lambda: self._bodies)
+        yield Watched("groupjudge_body_bytes_total", "Bytes of request bodies read.", lambda: self._bytes)
+        tries, calls = "Requests to the judge, by how they ended.", "Comparisons asked for, by how they ended."
+        yield Watched("groupjudge_judge_tries_total", tries, lambda: self._tries, "result")
+        yield Watched("groupjudge_judge_calls_total", calls, lambda: self._calls, "result")
+        yield Watched("groupjudge_judge_tokens_total", "Tokens that the judge reported.", lambda: self._tokens, "kind")
+        ambiguous = "Judge replies with differing verdicts."
+        yield Watched("groupjudge_ambiguous_replies_total", ambiguous, lambda: self._ambiguous)
+        defaulted = "Comparisons that got the default scores."
+        yield Watched("groupjudge_default_scores_total", defaulted, lambda: self._defaulted)
 
     # -- the routes
     def replied(self, route: str, code: str) -> None:
-        self._count(self._replies, route, code)
+        self._replies[route, code] = self._replies.get((route, code), 0) + 1
 
     def read(self, size: int) -> None:
-        self._bytes.inc(size)
+        self._bodies += 1
+        self._bytes += size
+
+    # -- the loop
+    def looked(self, lag_s: float, census: Census) -> None:
+        """The event loop was late by so many seconds."""
+        self._lag_s(lag_s)
+        self.history.looked(lag_s, census.ended)
 
     # -- HostEvents
     def group_ended(self, kind: str, seconds: float) -> None:
         """Judging a group ended."""
-        self._count(self._groups, kind)
         if kind != "cancelled":
-            self._group_s.observe(seconds)
+            self._group_s(seconds)
+
+    def rewarded(self, rewards: Sequence[float]) -> None:
+        self.history.rewarded(rewards)
+
+    def failed(self, group: str, attempt: int, why: str) -> None:
+        self.history.failed(group, attempt, why)
 
     # -- JudgeEvents
     def tried(self, result: str, status: int | None, seconds: float) -> None:
-        self._count(self._tries, result)
+        """A request to the judge ended."""
+        self._tries[result] = self._tries.get(result, 0) + 1
+        self._try_s(seconds)
+        self.history.tried(result, status, seconds)
 
     def called(self, result: str, tries: int, seconds: float) -> None:
         """One comparison ended."""
-        self._count(self._calls, result)
-        self._call_s.observe(seconds)
+        self._calls[result] = self._calls.get(result, 0) + 1
+        self._call_s(seconds)
 
     def used(self, prompt_tokens: int, completion_tokens: int) -> None:
         """A reply of the judge named its usage."""
-        self._tokens.labels("prompt").inc(prompt_tokens)
-        self._tokens.labels("completion").inc(completion_tokens)
+        self._tokens["prompt"] += prompt_tokens
+        self._tokens["completion"] += completion_tokens
 
     def ambiguous(self) -> None:
-        self._ambiguous.inc()
+        self._ambiguous += 1
 
     def defaulted(self) -> None:
-        self._defaulted.inc()
+        self._defaulted += 1
+
+    # -- what the status shows
+    def judge_totals(self) -> dict[str, object]:
+        """Since the start: comparisons and requests by how they ended, tokens, and what was odd."""
+        return {
+            "calls": dict(self._calls),
+            "tries": dict(self._tries),
+            "tokens": dict(self._tokens),
+            "ambiguous_replies": self._ambiguous,
+            "default_scores": self._defaulted,
+        }

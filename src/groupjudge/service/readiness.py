@@ -22,6 +22,7 @@ class Readiness:
         self._asked_at = float("-inf")
         self._said: str | None = None
         self._turn = asyncio.Lock()
+        self._asking: asyncio.Task[str | None] | None = None
 
     async def why_not(self) -> str | None:
         """None where the judge is reachable, else a short reason."""
@@ -30,6 +31,19 @@ class Readiness:
                 self._said = await self._fresh()
                 self._asked_at = self._clock()
             return self._said
+
+    def glance(self) -> tuple[bool | None, str | None]:
+        """What was known last, without waiting: whether the judge is reachable (None: not asked yet), and why not.
+        Where that was long ago, it is asked again meanwhile."""
+        if self._clock() - self._asked_at >= FRESH_S and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self.why_not(), name="asking whether the judge is there")
+        return (None if self._asked_at == float("-inf") else self._said is None), self._said
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
 
     async def _fresh(self) -> str | None:
         try:

@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import NamedTuple
 
 import structlog
@@ -27,14 +27,18 @@ from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
 from groupjudge.service.control import ControlPlane
 from groupjudge.service.control_routes import ControlRoutes
+from groupjudge.service.gauges import Insides, watched
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
 from groupjudge.service.judges import open_judge, open_panel
+from groupjudge.service.lag import LoopProbe
+from groupjudge.service.login import Logins
 from groupjudge.service.logs import configure_logs
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.protocol import FrugalConnection
 from groupjudge.service.readiness import Readiness
 from groupjudge.service.sessions import Cookies, SessionTable, signing_secret
+from groupjudge.service.status import Status
 from groupjudge.service.verify import Verify
 from groupjudge.service.visits import Door, Episodes, NoEpisodes, OpenEpisodes
 from groupjudge.settings import Settings
@@ -190,27 +194,35 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     limits = settings.limits
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most_files = None if soft == resource.RLIM_INFINITY else descriptors_to_spool(soft, settings.judge.max_concurrency)
-    analyst = _analyst(settings, Spool(limits.spool_threshold_bytes, most_files=most_files))
+    spool = Spool(limits.spool_threshold_bytes, most_files=most_files)
+    analyst = _analyst(settings, spool)
     judge = open_judge(settings, metrics)
     try:
         panel = open_panel(settings, judge, metrics)
         host = Host(Book(_limits(settings)), panel.judge, metrics)
         reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
-        sessions = _sessions(settings, host, reader)
-        at_once = AtOnce(panel.judge, settings.group.judging_timeout_s)
-        metrics.watch(host, reader)
-        yield Parts(
-            settings,
-            host,
-            reader,
-            Readiness(judge.reachable),
-            metrics,
-            Verify(host, reader, analyst, sessions.episodes, metrics),
-            Compare(settings, at_once, reader, metrics),
-            JudgeWhole(settings, host, at_once, reader, analyst, sessions.episodes, metrics),
-            at_once,
-            *sessions,
-        )
+        at_once = AtOnce(panel.judge, settings.group.judging_timeout_s, metrics)
+        insides = Insides(host, reader, spool, judge.gate, at_once, settings.retention)
+        metrics.watch(watched(insides))
+        readiness = Readiness(judge.reachable)
+        secret = signing_secret(settings.session.secret, settings.session.state_dir)
+        sessions = _sessions(settings, host, reader, secret)
+        token = settings.server.auth_token
+        with closing(LoopProbe(lambda late: metrics.looked(late, host.census))):
+            yield Parts(
+                settings,
+                host,
+                reader,
+                readiness,
+                metrics,
+                Status(settings, insides, metrics, readiness),
+                None if token is None else Logins(token, secret),
+                Verify(host, reader, analyst, sessions.episodes, metrics),
+                Compare(settings, at_once, reader, metrics),
+                JudgeWhole(settings, host, at_once, reader, analyst, sessions.episodes, metrics),
+                at_once,
+                *sessions,
+            )
     finally:
         analyst.close()
         await judge.close()
@@ -225,8 +237,8 @@ class _Sessions(NamedTuple):
     control: ControlRoutes | None = None
 
 
-def _sessions(settings: Settings, host: Host, reader: BodyReader) -> _Sessions:
-    cookies = Cookies(signing_secret(settings.session.secret, settings.session.state_dir))
+def _sessions(settings: Settings, host: Host, reader: BodyReader, secret: str) -> _Sessions:
+    cookies = Cookies(secret)
     checkpoint, door = settings.checkpoint, Door()
     if not checkpoint.enabled or checkpoint.auth_token is None:
         return _Sessions(NoEpisodes(cookies), door)

@@ -11,7 +11,16 @@ import msgspec
 from groupjudge.answers.echo import JUDGE_FAILED, MAX_REASON
 from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
-from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, UnnamedKey
+from groupjudge.model import (
+    AnswerTexts,
+    GroupFailure,
+    JudgeFailure,
+    Judgement,
+    Outcome,
+    Rewarded,
+    Topic,
+    UnnamedKey,
+)
 
 STATUS: Mapping[str, int] = MappingProxyType(
     {
@@ -41,6 +50,8 @@ MAX_ERROR_BYTES = 4096
 _MAX_PROBLEMS = 16
 _MAX_TEXT = 2000
 _MAX_TEXT_BYTES = 3600
+SHOWN_TEXTS = 200_000
+MOST_TURNS = 200
 
 _HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
 _FRESH_ID = (
@@ -208,14 +219,33 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
     }
 
 
-def group_details(view: GroupView, now: float) -> dict[str, Any]:
-    """One group in `/v1/groups/{id}/{attempt}` (F5): its row, and of a completed one rewards, verdicts and metrics."""
-    row = group_row(view, now)
+def group_details(view: GroupView, now: float, shown: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One group in `/v1/groups/{id}/{attempt}` (F5): its row, and of a completed one rewards, verdicts and
+    metrics. `shown`: its texts, where they may be."""
+    row = group_row(view, now) | ({} if shown is None else {"texts": shown})
     if view.judgement is not None:
         row["rewards"] = list(view.judgement.rewards)
         row["verdicts"] = verdict_rows(view.judgement)
         row["metrics"] = metric_row(view.judgement)
     return row
+
+
+def texts(topic: Topic, answers: Sequence[AnswerTexts | None]) -> dict[str, Any]:
+    """The question and the answers of an active group, where `server.show_texts` lets them be shown: each text at most
+    as long as leaves the whole bounded; `cut` says whether one was longer."""
+    most = max(200, SHOWN_TEXTS // (len(topic.conversation) + 2 * len(answers) + 1))
+    whole = [message.content for message in topic.conversation]
+    whole += [text for answer in answers if answer is not None for text in answer]
+    return {
+        "question": [{"role": m.role, "content": _plain(m.content[:most])} for m in topic.conversation[:MOST_TURNS]],
+        "principle": None if topic.principle is None else _plain(topic.principle[:most]),
+        "answers": [
+            {"slot": slot, "text": _plain(answer.answer[:most]), "reasoning": _plain(answer.reasoning[:most])}
+            for slot, answer in enumerate(answers)
+            if answer is not None
+        ],
+        "cut": len(topic.conversation) > MOST_TURNS or any(len(text) > most for text in whole),
+    }
 
 
 def _between(since: float | None, until: float | None, now: float) -> float | None:

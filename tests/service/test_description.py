@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupjudge.service import wire
-from groupjudge.service.pages import description, docs_page, openapi_json
+from groupjudge.service.description import description, docs_page, openapi_json
 
 
 def test_every_operation_says_what_it_replies() -> None:

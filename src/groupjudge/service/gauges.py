@@ -1,0 +1,92 @@
+"""What is looked up in a running server at each scrape of its metrics; none of it takes longer with more groups."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from groupjudge.answers.spool import Spool
+from groupjudge.core.census import ACTIVE, Census
+from groupjudge.judging.gate import Gate
+from groupjudge.service.at_once import AtOnce
+from groupjudge.service.bodies import BodyReader
+from groupjudge.service.host import Host
+from groupjudge.service.metrics import Watched
+from groupjudge.settings import RetentionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Insides:
+    """The parts of a server that have numbers to show. `gate` holds the judge's places."""
+
+    host: Host
+    reader: BodyReader
+    spool: Spool
+    gate: Gate
+    at_once: AtOnce
+    retention: RetentionSettings
+
+    def phases(self) -> dict[str, float]:
+        """How many active groups there are in each phase."""
+        return {phase.value: self.host.census.count(phase) for phase in ACTIVE}
+
+    def spooled(self) -> dict[str, float]:
+        """Bytes of the bodies that wait."""
+        return {"memory": self.spool.bytes_in_memory, "disk": self.spool.bytes_on_disk}
+
+    def disk_free(self) -> int:
+        """Bytes that are free where bodies are spooled; -1 where that cannot be told."""
+        try:
+            return shutil.disk_usage(self.spool.directory).free
+        except OSError:
+            return -1
+
+
+def watched(of: Insides) -> Iterator[Watched]:
+    """Every gauge and every counter that is kept elsewhere."""
+    yield from _groups(of.host.census, of)
+    yield from _requests(of)
+    yield from _retention(of)
+
+
+def _groups(census: Census, of: Insides) -> Iterator[Watched]:
+    yield Watched("groupjudge_active_groups", "Groups that have no outcome yet, by phase.", of.phases, "phase")
+    yield Watched("groupjudge_groups_formed_total", "Attempts of groups that began.", lambda: census.formed)
+    ended = "Attempts of groups that ended, by what became of them."
+    yield Watched("groupjudge_groups_ended_total", ended, lambda: census.ended, "outcome")
+    yield Watched("groupjudge_members_total", "Answers accepted as members of groups.", lambda: census.members)
+    alone = "Answers that are a group of one, which needs no judge."
+    yield Watched("groupjudge_lone_members_total", alone, lambda: census.alone)
+    retries = "Exact retries, by what they got: a place to wait, the saved reward, or the judge failure."
+    yield Watched("groupjudge_retries_total", retries, lambda: census.retries, "reply")
+    yield _gauge("groupjudge_judging_groups", "Groups whose judging runs.", lambda: of.host.judging)
+    at_once = "Groups being judged for one caller that holds all answers, without being remembered."
+    yield _gauge("groupjudge_groups_judged_at_once", at_once, lambda: of.at_once.judging)
+
+
+def _requests(of: Insides) -> Iterator[Watched]:
+    yield _gauge("groupjudge_waiting_callers", "Callers that wait for an outcome.", lambda: of.host.callers)
+    yield _gauge("groupjudge_held_answers", "Answers whose texts are held for judging.", lambda: of.host.texts_held)
+    yield _gauge("groupjudge_incoming_bodies", "Bodies on their way in.", lambda: of.reader.reading)
+    yield Watched("groupjudge_spool_bytes", "Bytes of bodies that wait for their reply.", of.spooled, "place")
+    yield _gauge("groupjudge_spool_files", "Files that hold bodies.", lambda: of.spool.descriptors)
+    yield _gauge("groupjudge_spool_free_bytes", "Bytes free where bodies are spooled; -1: unknown.", of.disk_free)
+    yield _gauge("groupjudge_judge_calls_in_flight", "Places at the judge that are taken.", lambda: of.gate.in_flight)
+    yield _gauge("groupjudge_judge_calls_waiting", "Calls that wait for a place.", lambda: of.gate.waiting)
+    yield _gauge("groupjudge_judge_places", "Calls that the judge may get at once.", lambda: of.gate.places)
+
+
+def _retention(of: Insides) -> Iterator[Watched]:
+    kept, limits = of.host.kept, of.retention
+    yield _gauge("groupjudge_retained_results", "Finished groups that are retained.", lambda: kept().results)
+    most = "How many are retained at most, those of open sessions aside."
+    yield _gauge("groupjudge_retained_results_limit", most, lambda: limits.max_results)
+    yield _gauge("groupjudge_retained_attempt_records", "Attempt records of idle ids.", lambda: kept().records)
+    yield _gauge("groupjudge_retained_attempt_records_limit", most, lambda: limits.max_attempt_records)
+    spared = "Results retained beyond that, because an open session needs them."
+    yield _gauge("groupjudge_spared_results", spared, lambda: kept().spared)
+
+
+def _gauge(name: str, help_: str, read: Callable[[], float]) -> Watched:
+    return Watched(name, help_, read)
