@@ -63,6 +63,8 @@ REFUSALS = [
     errors.AnswerConflict("x"),
     errors.GroupClosed("x"),
     errors.StaleAttempt("x"),
+    errors.Unauthorized("x"),
+    errors.NotFound("x"),
     errors.Overloaded("x"),
     errors.SpoolFull("x"),
     errors.GroupFailed("x"),

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from groupjudge.answers.jsontext import parse
-from groupjudge.errors import GroupJudgeError, InvalidRequest
+from groupjudge.errors import GroupJudgeError, InvalidRequest, NotFound
 from groupjudge.model import GroupId, Run
 from groupjudge.service import description, static, wire
 from groupjudge.service.at_once import AtOnce
@@ -145,8 +145,7 @@ def _no_route(request: Request, error: HTTPException) -> wire.Reply:
     if error.status_code == 405:
         reply = wire.refusal("method_not_allowed", f"{request.method} is not allowed here")
     else:
-        standard = HTTPException(404).detail
-        reply = wire.refusal("not_found", "no such path; see /docs" if error.detail == standard else error.detail)
+        reply = wire.refusal("not_found", "no such path; see /docs")
     allowed = (error.headers or {}).get("Allow")
     return reply._replace(headers=((b"allow", allowed.encode()),) if allowed else ())
 
@@ -223,7 +222,7 @@ class _SmallRoutes:
     async def group(self, request: Request) -> Response:
         view = self._parts.host.group(*_group_named(request))
         if view is None:
-            raise HTTPException(404, "no such group and attempt is active or retained")
+            raise NotFound("no such group and attempt is active or retained")
         return _response(wire.json_reply(wire.group_details(view, self._parts.host.now(), self._texts(view.run))))
 
     def _texts(self, run: Run) -> dict[str, Any] | None:
@@ -235,7 +234,7 @@ class _SmallRoutes:
         run = request.path_params["run"]
         shown = self._texts(Run(int(run[:19]))) if run.isascii() and run.isdigit() else None
         if shown is None:
-            raise HTTPException(404, "no such group is active, or server.show_texts is off")
+            raise NotFound("no such group is active, or server.show_texts is off")
         return _uncached(wire.json_reply(shown))
 
     async def status(self, request: Request) -> Response:

@@ -27,7 +27,7 @@ class Readiness:
     async def why_not(self) -> str | None:
         """None where the judge is reachable, else a short reason."""
         async with self._turn:
-            if self._clock() - self._asked_at >= (FRESH_S if self._said is None else FRESH_NO_S):
+            if self._is_stale():
                 self._said = await self._fresh()
                 self._asked_at = self._clock()
             return self._said
@@ -35,9 +35,12 @@ class Readiness:
     def glance(self) -> tuple[bool | None, str | None]:
         """What was known last, without waiting: whether the judge is reachable (None: not asked yet), and why not.
         Where that was long ago, it is asked again meanwhile."""
-        if self._clock() - self._asked_at >= FRESH_S and (self._asking is None or self._asking.done()):
+        if self._is_stale() and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self.why_not(), name="asking whether the judge is there")
         return (None if self._asked_at == float("-inf") else self._said is None), self._said
+
+    def _is_stale(self) -> bool:
+        return self._clock() - self._asked_at >= (FRESH_S if self._said is None else FRESH_NO_S)
 
     async def close(self) -> None:
         """Ask no more."""
