@@ -30,6 +30,8 @@ ROUTES = {
     "/health": "get",
     "/readyz": "get",
     "/metrics": "get",
+    "/": "get",
+    "/v1/status": "get",
     "/v1/groups": "get",
     "/docs": "get",
     "/openapi.json": "get",
