@@ -134,6 +134,7 @@ def demo(config: Path | None, sets: tuple[str, ...], source: Path | None) -> Non
 @click.option("--pairs", type=click.Path(path_type=Path), help="Also write preference pairs for DPO.")
 @click.option("--plain", is_flag=True, help="Preference pairs as plain texts instead of messages.")
 @click.option("--best", type=click.Path(path_type=Path), help="Also write the best answer of each group.")
+@click.option("--report", type=click.Path(path_type=Path), help="Also write a page about rewards and judge (HTML).")
 def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **options: Any) -> int:
     """Judge a file of groups; `-` reads standard input."""
     strategy, judges = options.pop("strategy"), options.pop("judges_per_pair")

@@ -10,21 +10,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from groupjudge.errors import ConfigurationError
+from groupjudge.offline.about import About
 from groupjudge.offline.groups import BadLine, FileGroup, read_groups
-from groupjudge.offline.preferences import LinesFile, best, judged_groups, pair
+from groupjudge.offline.preferences import LinesFile, WholeFile, best, judged_groups, pair
 from groupjudge.offline.results import Output
 from groupjudge.offline.run import JudgeGroup, judge_all
 from groupjudge.offline.tally import Pace, Tally, counted
 
+if TYPE_CHECKING:
+    from groupjudge.offline.report import Report
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asks for. `source` `-` is standard input; `pairs` and `best` are further files to write;
+    """What the command line asks for. `source` `-` is standard input; `pairs`, `best` and `report` are further files;
     `plain`: the pairs' texts as strings instead of messages; `give_up_after`: after so many failed groups in a row no
     further one is begun (0: never); `rules` names the configuration that rewards hang on."""
 
@@ -36,6 +41,7 @@ class Request:
     give_up_after: int = 0
     pairs: Path | None = None
     best: Path | None = None
+    report: Path | None = None
     plain: bool = False
     rules: str = ""
 
@@ -43,6 +49,7 @@ class Request:
 async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
     """Judge the file, then write what was asked for beside. Messages go to `console`. Raises ConfigurationError."""
     _check_files(request)
+    report = _report(request)
     with _input_file(request.source) as source, Output(request.out, request.rules) as output:
         # Only a bar needs to know how many there are, which costs reading everything once more.
         total = sum(1 for _ in _groups(request, source)) if console.is_terminal else None
@@ -52,7 +59,9 @@ async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
                 groups, output, judge, tell, limit=request.limit, give_up_after=request.give_up_after
             )
         output.close()
-        _write_beside(request, source, console)
+        _write_beside(request, source, report, console)
+    if report and request.report:
+        _write_page(request.report, report.page(tally), console)
     if tally.gave_up:
         console.print(_gave_up(tally), markup=False, highlight=False, soft_wrap=True)
     console.print(tally.summary(), markup=False, highlight=False, soft_wrap=True)
@@ -61,10 +70,10 @@ async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
 
 def _check_files(request: Request) -> None:
     """No file may be written over another."""
-    named = [Path(request.source), request.out, request.pairs, request.best]
+    named = [Path(request.source), request.out, request.pairs, request.best, request.report]
     resolved = [path.resolve() for path in named if path is not None]
     if len(set(resolved)) < len(resolved):
-        raise ConfigurationError("INPUT, --out, --pairs and --best must be different files")
+        raise ConfigurationError("INPUT, --out, --pairs, --best and --report must be different files")
 
 
 def _groups(request: Request, source: Path) -> Iterator[FileGroup | BadLine]:
@@ -111,9 +120,32 @@ def _progress(console: Console, total: int | None) -> Iterator[Callable[[Tally, 
         yield tell
 
 
-def _write_beside(request: Request, source: Path, console: Console) -> None:
+def _report(request: Request) -> Report | None:
+    """The report to fill, where one is wanted. Raises ConfigurationError where the extra is missing, before anything
+    is judged."""
+    if request.report is None:
+        return None
+    if not request.report.absolute().parent.is_dir():
+        raise ConfigurationError(f"cannot write {request.report}: no such directory")
+    try:
+        from groupjudge.offline.report import Report
+    except ImportError as error:
+        raise ConfigurationError(
+            f"--report needs the extra `report` ({error.name} is missing): pip install 'groupjudge[report]'"
+        ) from None
+    name = "standard input" if request.source == "-" else Path(request.source).name
+    return Report(About.of(name, request.rules))
+
+
+def _write_page(path: Path, page: str, console: Console) -> None:
+    with WholeFile(path) as file:
+        file.write(page.encode("utf-8", "replace"))
+    console.print(f"report in {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _write_beside(request: Request, source: Path, report: Report | None, console: Console) -> None:
     """The files that are made from the input and its rewards, all in one pass."""
-    if request.pairs is None and request.best is None:
+    if request.pairs is None and request.best is None and report is None:
         return
     with ExitStack() as files:
         pairs = files.enter_context(LinesFile(request.pairs)) if request.pairs else None
@@ -124,6 +156,8 @@ def _write_beside(request: Request, source: Path, console: Console) -> None:
                 pairs.add(preferred)
             if bests:
                 bests.add(best(group, rewards))
+            if report:
+                report.add(group, row)
     for written, noun in ((pairs, "preference pair"), (bests, "best answer")):
         if written:
             console.print(f"{counted(written.count, noun)} in {written.path}", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ import msgspec
 from groupjudge.errors import ConfigurationError
 from groupjudge.model import Conversation
 from groupjudge.offline.groups import BadLine, FileGroup, written
-from groupjudge.offline.results import digest_of, not_the_same, read_rows
+from groupjudge.offline.results import digest_of, encoded, not_the_same, read_rows
 
 _NOWHERE = -1
 
@@ -86,13 +86,12 @@ def _as_message(text: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": text}]
 
 
-class LinesFile:
-    """Rows as JSON Lines in place of what `path` held: whole when the block ends well, else not at all. Raises
-    ConfigurationError where it cannot be written."""
+class WholeFile:
+    """A file in place of what `path` held: whole when the block ends well, else not at all. Raises ConfigurationError
+    where it cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.count = 0
         self._temporary = path.with_name(f".{path.name}.tmp")
 
     def __enter__(self) -> Self:
@@ -100,11 +99,10 @@ class LinesFile:
             self._file: BinaryIO = open(self._temporary, "wb")
         return self
 
-    def add(self, row: dict[str, Any]) -> None:
-        """One more row."""
+    def write(self, data: bytes) -> None:
+        """Append `data`."""
         with self._errors():
-            self._file.write(msgspec.json.encode(row) + b"\n")
-        self.count += 1
+            self._file.write(data)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
@@ -121,3 +119,16 @@ class LinesFile:
             yield
         except OSError as error:
             raise ConfigurationError(f"cannot write {self.path}: {error.strerror}") from None
+
+
+class LinesFile(WholeFile):
+    """Rows as JSON Lines; `count` of them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.count = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more row."""
+        self.write(encoded(row) + b"\n")
+        self.count += 1

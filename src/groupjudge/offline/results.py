@@ -4,6 +4,7 @@ most the line that was being written."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from array import array
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ class Output:
     def write(self, group: FileGroup, judgement: Judgement, usage: Usage) -> None:
         """Append one group, and hand it to the system before anything else happens."""
         row = row_of(group, judgement, usage, digest_of(group, self._rules))
-        self._file.write(msgspec.json.encode(row) + b"\n")
+        self._file.write(encoded(row) + b"\n")
         self._file.flush()
         self.done.add(group.line, row["input"])
 
@@ -154,6 +155,15 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
     if judgement.failure_kind is not None:
         row |= {"failure_kind": judgement.failure_kind, "failure_reason": judgement.failure_reason}
     return row
+
+
+def encoded(value: object) -> bytes:
+    """JSON that every reader takes: a lone surrogate, which no UTF-8 can hold, becomes U+FFFD (as for the judge, J21)."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
 
 
 def read_rows(path: Path, size: int | None = None) -> Iterator[dict[str, Any]]:
