@@ -180,6 +180,17 @@ async def test_a_foreign_output_file_is_refused(judge: Judge, tmp_path: Path, te
     assert judge.asked == []
 
 
+async def test_half_a_surrogate_pair_breaks_no_file(judge: Judge, tmp_path: Path) -> None:
+    """J21: JSON can name what UTF-8 cannot hold. It is written as for the judge, and the next run can read the file."""
+    rows = ['{"id": "\\ud800", "question": "\\udfff?", "answers": ["1", "2"]}\n']
+    source, out, pairs = write(tmp_path / "in", rows), tmp_path / "out", tmp_path / "pairs"
+    for _ in range(2):
+        assert (await play(judge, source, out, pairs=pairs, plain=True))[0]
+        assert rewards(out) == {"\ufffd": [1.0, 2.0]}
+        assert json.loads(pairs.read_text())["prompt"] == "\ufffd?"
+    assert len(judge.asked) == 1
+
+
 def test_done_remembers_lines() -> None:
     """Exactly the added lines are in, each with what was judged there."""
     done = Done()

@@ -4,7 +4,6 @@ most the line that was being written."""
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from array import array
 from collections.abc import Iterator
@@ -158,12 +157,22 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
 
 
 def encoded(value: object) -> bytes:
-    """JSON that every reader takes: a lone surrogate, which no UTF-8 can hold, becomes U+FFFD (as for the judge, J21)."""
+    """JSON that every reader takes: a lone surrogate, which UTF-8 cannot hold, becomes U+FFFD (as in J21), and a number
+    that is not finite null."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
+        return msgspec.json.encode(_without_surrogates(value))
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(inner) for inner in value]
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return value
 
 
 def read_rows(path: Path, size: int | None = None) -> Iterator[dict[str, Any]]:
