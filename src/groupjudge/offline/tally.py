@@ -70,9 +70,9 @@ class Tally:
         """In one line for people."""
         parts = [f"{counted(self.judged, 'group')} judged with {counted(self.verdicts, 'verdict')}"]
         if self.skipped:
-            parts.append(f"{self.skipped} had been judged before")
+            parts.append(f"{self.skipped:,} had been judged before")
         if self.failures.count:
-            parts.append(f"{self.failures.count} failed (the next run judges them again)")
+            parts.append(f"{self.failures.count:,} failed (the next run judges them again)")
         if self.bad_lines:
             parts.append(counted(self.bad_lines, "bad line"))
         return "; ".join(parts)
@@ -96,5 +96,5 @@ class Pace:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 group`, `2 groups`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 group`, `2,000 groups`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

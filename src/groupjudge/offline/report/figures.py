@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from groupjudge.offline.report.histograms import Bar, Histogram, octave_range
 from groupjudge.offline.report.sums import LENGTH_PARTS, Sums
 
-FIRST, SECOND, NEUTRAL, PALE = "#3f86e0", "#d9822b", "#8b93a1", "#b4bac5"
+FIRST, SECOND, NEUTRAL, PALE = "#3576cf", "#bf6516", "#8b93a1", "#b4bac5"
 _HEIGHT = 300
 
 
@@ -68,9 +68,11 @@ def _bars(bars: Sequence[Bar], x: str, y: str, *, log: bool = False) -> Any | No
 
 
 def _log_axis(figure: Any, low: float, high: float) -> None:
-    """Ticks at 1, 2, 5, 10, ...; at every power of ten where that would be many."""
+    """Ticks at 1, 2, 5, 10, ...; more of them on a short axis, every power of ten alone on a long one."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(powers) <= 4 else (1,)
+    steps: tuple[float, ...] = (1, 2, 5) if high < 1000 * low else (1,)
+    if high < 5 * low:
+        steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     ticks = [step * 10.0**power for power in powers for step in steps]
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:,.10g}" for tick in ticks])
 
@@ -106,7 +108,9 @@ def _shares(sums: Sums) -> Any | None:
         for label, count, colour in shares:
             if count:
                 _add_share(figure, name, label, count, total, colour)
-    figure.update_xaxes(range=[0, 100], ticksuffix=" %")
+    ticks = [0, 25, 50, 75, 100]
+    figure.update_xaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks])
+    figure.update_layout(margin={"r": 36})
     figure.update_yaxes(automargin=True)
     figure.add_vline(x=50, line={"width": 1, "dash": "dot", "color": NEUTRAL})
     return figure
@@ -142,7 +146,7 @@ def _by_length(sums: Sums) -> Any | None:
     line = {"width": 0, "color": FIRST}
     figure.add_scatter(x=middles, y=upper, mode="lines", line=line, hoverinfo="skip")
     figure.add_scatter(
-        x=middles, y=lower, mode="lines", line=line, fill="tonexty", fillcolor="rgba(63,134,224,0.22)", hoverinfo="skip"
+        x=middles, y=lower, mode="lines", line=line, fill="tonexty", fillcolor="rgba(53,118,207,0.22)", hoverinfo="skip"
     )
     figure.add_scatter(
         x=middles,

@@ -29,6 +29,7 @@ from groupjudge.offline.tally import Tally, counted
 _TEMPLATES = Path(__file__).parent / "templates"
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _NOTHING = "–"
+_JOINED = "\u00a0"
 
 
 class Report:
@@ -106,7 +107,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def percent(part: float, of: float = 1) -> str:
     """`12.5 %` of something."""
-    return f"{100 * part / of:.1f} %" if of else _NOTHING
+    return f"{100 * part / of:.1f}{_JOINED}%" if of else _NOTHING
 
 
 def seconds(value: float) -> str:

@@ -50,7 +50,7 @@
       type: "heatmap", z, x: labels, y: labels, text, customdata: hover,
       texttemplate: fits ? "%{text}" : "", hovertemplate: "first %{y}, second %{x}<br>%{customdata}<extra></extra>",
       zmin: -most, zmax: most, xgap: 2, ygap: 2, hoverongaps: false,
-      colorscale: [[0, "#d9822b"], [0.5, style("--middle")], [1, "#3f86e0"]],
+      colorscale: [[0, "#bf6516"], [0.5, style("--middle")], [1, "#3576cf"]],
       colorbar: { thickness: 12, outlinewidth: 0, title: { text: "lead", side: "right" } },
     }], {
       height: Math.min(560, 150 + 44 * size), margin: { l: 70, r: 10, t: 10, b: 50 },
