@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from groupjudge.core.book import Book, Limits
-from groupjudge.core.effects import Effect, Settle, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.views import GroupView
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import (
@@ -29,6 +29,7 @@ FOLDER = Path(__file__).parent
 _LINE = re.compile(r"at (?P<time>[\d.]+)s +(?P<action>.*?)\s*(?:->(?P<expected>.*))?")
 _KEY = r"(?P<key>(?:task |prompt )?\S+)/(?P<attempt>\d+)"
 _SEAT = r'#(?P<slot>\S+) of (?P<size>\d+) "(?P<answer>[^"]*)"(?: asking "(?P<question>[^"]*)")?'
+_ANSWERS = r'(?P<answers>(?:"[^"]*" )+)(?:asking "(?P<question>[^"]*)" )?'
 _LIMITS = {
     "collect": "collection_timeout_s",
     "judge": "judging_timeout_s",
@@ -77,14 +78,24 @@ class Stage:
         raise ValueError(f"nobody knows how to do this: {action!r}")
 
     def arrive(self, match: re.Match[str]) -> list[str]:
-        name = match["name"]
+        return self._admit(match["name"], lambda: self.book.arrive(_arrival(match), self.now))
+
+    def arrive_all(self, match: re.Match[str]) -> list[str]:
+        arrivals = _whole(match)
+        return self._admit(match["name"], lambda: self.book.arrive_all(arrivals, self.now))
+
+    def watch(self, match: re.Match[str]) -> list[str]:
+        key, attempt, slot = GroupId(match["key"]), int(match["attempt"]), int(match["slot"])
+        return self._admit(match["name"], lambda: self.book.watch(key, attempt, slot, self.now).ticket)
+
+    def _admit(self, name: str, input: Callable[[], Ticket]) -> list[str]:
         try:
-            ticket = self.book.arrive(_arrival(match), self.now)
+            ticket = input()
         except GroupJudgeError as refusal:
             return [*self.told(), f"{name}: refused {refusal.code}"]
         self.callers[ticket] = name
         effects = self.book.drain()
-        waits = not any(isinstance(effect, Settle) and effect.ticket == ticket for effect in effects)
+        waits = not any(isinstance(effect, Settle | SettleAll) and effect.ticket == ticket for effect in effects)
         return [*([f"{name} waits"] if waits else []), *self.tell(effects)]
 
     def leave(self, match: re.Match[str]) -> list[str]:
@@ -127,6 +138,8 @@ class Stage:
         for effect in effects:
             if isinstance(effect, Settle):
                 yield f"{self.callers[effect.ticket]}: {_said(effect.outcome)}"
+            elif isinstance(effect, SettleAll):
+                yield f"{self.callers[effect.ticket]}: {', '.join(map(_said, effect.outcomes))}"
             elif isinstance(effect, StartJudging):
                 self.runs.append(effect.run)
                 answers = " ".join(f'"{answer}"' for answer in effect.materials)
@@ -137,6 +150,8 @@ class Stage:
 
 _ACTIONS: dict[str, Callable[[Stage, re.Match[str]], list[str]]] = {
     rf"{_KEY} {_SEAT} arrives as (?P<name>\w+)": Stage.arrive,
+    rf"{_KEY} whole {_ANSWERS}arrives as (?P<name>\w+)": Stage.arrive_all,
+    rf"(?P<name>\w+) asks for {_KEY} #(?P<slot>\d+)": Stage.watch,
     r"(?P<name>\w+) leaves": Stage.leave,
     r"judge (?P<n>\d+) says (?P<rewards>.+)": Stage.judged,
     r'judge (?P<n>\d+) (?P<how>fails|breaks) "(?P<why>[^"]*)"': Stage.judging_failed,
@@ -168,6 +183,15 @@ def _arrival(match: re.Match[str]) -> Arrival:
         topic=question.decode(),
         member_id=None if slot.isdigit() else slot,
     )
+
+
+def _whole(match: re.Match[str]) -> list[Arrival]:
+    question = Fingerprint((match["question"] or "the usual question").encode())
+    key, answers = GroupId(match["key"]), re.findall(r'"([^"]*)"', match["answers"])
+    return [
+        Arrival(key, int(match["attempt"]), len(answers), slot, question, Fingerprint(answer.encode()), answer, "")
+        for slot, answer in enumerate(answers)
+    ]
 
 
 def _key(name: str, attempt: int, question: Fingerprint) -> GroupKey:

@@ -232,6 +232,11 @@ class Book:
         effects, self._effects = self._effects, []
         return effects
 
+    def slot_of(self, ticket: Ticket) -> Slot | None:
+        """The slot of the member that a caller waits for; None where it waits for none, or for all."""
+        group = self._waiting.get(ticket)
+        return None if group is None else group.callers[ticket]
+
     def next_deadline(self) -> float | None:
         """When `advance` is due next, be it a deadline or an expiry."""
         due = (self._deadlines.next(), self._memory.next_expiry())
@@ -444,7 +449,7 @@ class Book:
         return outcomes
 
     def _retain(self, group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None = None) -> None:
-        self._memory.retain(_result_of(group, outcomes, judgement, self._now))
+        self._memory.retain(Result.of(group, outcomes, judgement, self._now))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -481,20 +486,3 @@ class Book:
         indexes = (self._active, self._by_run, self._held, self._waiting)
         rest = (self._deadlines, self._memory, self.census)
         check_book(Inside(*indexes, *rest, self._now, self._closed, self._holding))
-
-
-def _result_of(group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None, now: float) -> Result:
-    return Result(
-        group.key,
-        group.attempt,
-        group.run,
-        group.phase,
-        group.question,
-        group.seats,
-        outcomes,
-        judgement,
-        group.backing,
-        group.started,
-        group.complete_since,
-        now,
-    )

@@ -14,6 +14,7 @@ from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from groupjudge.core.backing import Backing
+from groupjudge.core.group import Group
 from groupjudge.core.phases import Phase
 from groupjudge.core.seats import Seats
 from groupjudge.model import Attempt, Fingerprint, GroupId, GroupKey, Judgement, Outcome, Run
@@ -35,6 +36,13 @@ class Result(NamedTuple):
     started: float
     complete_since: float | None
     since: float
+
+    @classmethod
+    def of(cls, group: Group, outcomes: tuple[Outcome, ...], judgement: Judgement | None, now: float) -> Result:
+        """What is kept of a group that has finished."""
+        named = (group.key, group.attempt, group.run, group.phase, group.question)
+        times = (group.started, group.complete_since, now)
+        return cls(*named, group.seats, outcomes, judgement, group.backing, *times)
 
 
 class Record(NamedTuple):

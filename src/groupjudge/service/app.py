@@ -31,6 +31,7 @@ from groupjudge.service.front import Front
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
 from groupjudge.service.login import LoginRoutes, Logins
+from groupjudge.service.members import Members, names_in, number_in
 from groupjudge.service.metrics import CONTENT_TYPE, Metrics
 from groupjudge.service.readiness import Readiness
 from groupjudge.service.status import Status
@@ -56,6 +57,7 @@ class Parts:
     compare: Compare
     judge: JudgeWhole
     at_once: AtOnce
+    members: Members
     episodes: Episodes
     door: Door
     participant: Participant | None
@@ -219,8 +221,11 @@ class _SmallRoutes:
         }
         return _response(wire.json_reply(rows))
 
-    async def group(self, request: Request) -> Response:
-        view = self._parts.host.group(*_group_named(request))
+    async def group(self, request: Request) -> ASGIApp:
+        names = names_in(request.scope)
+        if len(names) == 3:
+            return self._parts.members
+        view = self._parts.host.group(*_group_named(names))
         if view is None:
             raise NotFound("no such group and attempt is active or retained")
         return _response(wire.json_reply(wire.group_details(view, self._parts.host.now(), self._texts(view.run))))
@@ -247,14 +252,10 @@ class _SmallRoutes:
         return Response(description.openapi_json(), media_type="application/json")
 
 
-def _group_named(request: Request) -> tuple[GroupId, int]:
+def _group_named(names: list[str]) -> tuple[GroupId, int]:
     """The percent-encoded id and the attempt in `/v1/groups/{id}/{attempt}`."""
-    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-    _, _, rest = raw.decode("latin-1").rpartition("/v1/groups/")
-    name, _, attempt = rest.partition("?")[0].partition("/")
-    if not (attempt.isascii() and attempt.isdigit() and len(attempt) < 20):
-        raise InvalidRequest([{"loc": ["path"], "msg": "ask for /v1/groups/{id}/{attempt}", "type": "value_error"}])
-    return GroupId(unquote(name)), int(attempt)
+    what = "{id}/{attempt} or {id}/{attempt}/{slot}"
+    return GroupId(unquote(names[0])), number_in(names[1] if len(names) == 2 else "", what)
 
 
 def _limit(request: Request) -> int:

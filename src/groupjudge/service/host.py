@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 import structlog
 
 from groupjudge.core.backing import Backing, SessionId
-from groupjudge.core.book import Book
+from groupjudge.core.book import Book, Watched
 from groupjudge.core.census import ACTIVE, Census, Kept
 from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
@@ -26,6 +26,7 @@ from groupjudge.model import (
     Arrival,
     Attempt,
     GroupFailure,
+    GroupId,
     GroupKey,
     JudgeFailure,
     Judgement,
@@ -124,6 +125,22 @@ class Host:
         finally:
             self._carry_out()
         return waiting
+
+    def watch(self, key: GroupId, attempt: Attempt, slot: Slot) -> tuple[Waiting[Outcome], Watched]:
+        """Wait for a member that is known; raises what `Book.watch` raises."""
+        waiting: Waiting[Outcome] | None = None
+        try:
+            watched = self._book.watch(key, attempt, slot, self._clock())
+            waiting = self._waits(watched.ticket)
+        finally:
+            self._carry_out()
+        return waiting, watched
+
+    def slot_of(self, waiting: Waiting[Outcome]) -> Slot:
+        """The slot of a member whose caller waits."""
+        slot = self._book.slot_of(waiting.ticket)
+        assert slot is not None
+        return slot
 
     def _waits(self, ticket: Ticket) -> Waiting[Any]:
         waiting = self._waiting[ticket] = Waiting[Any](ticket, self._loop.create_future())

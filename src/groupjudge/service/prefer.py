@@ -18,3 +18,8 @@ def preferences(headers: Headers) -> dict[str, str]:
 def wants_minimal(headers: Headers) -> bool:
     """Whether the caller asks for a reply without the echo (H3)."""
     return "prefer" in headers and preferences(headers).get("return") == "minimal"
+
+
+def wants_async(headers: Headers) -> bool:
+    """Whether the caller asks not to be kept waiting (A2)."""
+    return "prefer" in headers and "respond-async" in preferences(headers)

@@ -34,6 +34,7 @@ from groupjudge.service.judges import open_judge, open_panel
 from groupjudge.service.lag import LoopProbe
 from groupjudge.service.login import Logins
 from groupjudge.service.logs import configure_logs
+from groupjudge.service.members import Members
 from groupjudge.service.metrics import Metrics
 from groupjudge.service.protocol import FrugalConnection
 from groupjudge.service.readiness import Readiness
@@ -221,6 +222,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
                 Compare(settings, at_once, reader, metrics),
                 JudgeWhole(settings, host, at_once, reader, analyst, sessions.episodes, metrics),
                 at_once,
+                Members(host, sessions.episodes, metrics),
                 *sessions,
             )
     finally:

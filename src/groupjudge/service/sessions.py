@@ -111,15 +111,16 @@ def _make_secret(path: Path) -> None:
 
 @dataclass(slots=True)
 class OpenSession:
-    """A session of an episode: whether a restore brought it back, and whether a request has used it since; the value of
-    its cookie, once it was needed; its line in a checkpoint with what that hangs on, where it was written already
-    (service/session_lines.py)."""
+    """A session of an episode: whether a restore brought it back, and whether a request has used it since; whether its
+    last `/verify` that was put off said that a close follows (A2); the value of its cookie, once it was needed; its
+    line in a checkpoint with what that hangs on, where it was written already (service/session_lines.py)."""
 
     session: SessionId
     episode: Episode
     restored: bool = False
     used: bool = True
     is_open: bool = True
+    close_follows: bool = False
     cookie: bytes = b""
     line: str | None = None
     backing: Backing | None = None

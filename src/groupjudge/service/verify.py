@@ -1,10 +1,10 @@
-"""`POST /verify`: one member in, its outcome out (H1-H4)."""
+"""`POST /verify`: one member in, its outcome out (H1-H4), or a place to fetch it from (A2)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
@@ -12,15 +12,15 @@ from starlette.types import Receive, Scope, Send
 from groupjudge.answers.echo import Piece, failure_reply, reward_reply
 from groupjudge.answers.outline import Span
 from groupjudge.answers.spool import length_of
-from groupjudge.errors import GroupJudgeError
-from groupjudge.model import GroupFailure, JudgeFailure, Outcome
+from groupjudge.errors import GroupJudgeError, InvalidRequest
+from groupjudge.model import GroupFailure, GroupId, JudgeFailure, Outcome
 from groupjudge.service import wire
 from groupjudge.service.analyst import Analyst, Caller
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.callers import told
-from groupjudge.service.host import Host
+from groupjudge.service.host import Host, Waiting
 from groupjudge.service.metrics import Metrics
-from groupjudge.service.prefer import wants_minimal
+from groupjudge.service.prefer import wants_async, wants_minimal
 from groupjudge.service.protocol import IS_SLOW
 from groupjudge.service.reply import send_pieces, send_reply
 from groupjudge.service.visits import Episodes, Visit
@@ -93,10 +93,16 @@ class Verify:
 
     async def _serve(self, caller: Caller, visit: Visit, exchange: _Exchange) -> None:
         send = exchange.send
+        put_off = wants_async(exchange.headers)
         try:
+            if put_off and caller.request.is_unnamed:
+                raise _needs_id()
             waiting = self._host.arrive(caller.request.arrival, self._episodes.session_of(visit))
         except GroupJudgeError as error:
             await self._refuse(send, error, unnamed=caller.request.is_unnamed)
+            return
+        if put_off and not waiting.outcome.done():
+            await self._put_off(caller, visit, waiting, send)
             return
         outcome = await told(self._host, waiting, exchange.receive)
         if isinstance(outcome, GroupFailure):
@@ -106,6 +112,15 @@ class Verify:
             self._metrics.replied("verify", "judge_failed" if isinstance(outcome, JudgeFailure) else "ok")
             await self._echo(exchange, caller, outcome, waiting.slot)
             self._episodes.answered(visit)
+
+    async def _put_off(self, caller: Caller, visit: Visit, waiting: Waiting[Outcome], send: Send) -> None:
+        """A2: the member stays with its group; nobody waits for it here."""
+        arrival = caller.request.arrival
+        place = wire.Place(cast(GroupId, arrival.key), arrival.attempt, self._host.slot_of(waiting))
+        self._host.leave(waiting)
+        self._episodes.put_off(visit)
+        self._metrics.replied("verify", "pending")
+        await send_reply(send, wire.pending(place, arrival.member_id, applied=True))
 
     async def _echo(self, exchange: _Exchange, caller: Caller, outcome: Outcome, slot: int) -> None:
         if caller.kept is None:
@@ -124,6 +139,11 @@ class Verify:
     async def _refuse(self, send: Send, error: GroupJudgeError, *, unnamed: bool = False) -> None:
         self._metrics.replied("verify", error.code)
         await send_reply(send, wire.of_error(error, unnamed=unnamed))
+
+
+def _needs_id() -> InvalidRequest:
+    msg = "is required with Prefer: respond-async: the outcome is fetched by the group's id"
+    return InvalidRequest.at("_ng_group_id", msg=f"_ng_group_id {msg}", type="missing")
 
 
 def _pieces(caller: Caller, outcome: Outcome, slot: int) -> list[Piece]:

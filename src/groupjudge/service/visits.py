@@ -11,8 +11,9 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from groupjudge.checkpoints.records import Episode, episode_of_key
-from groupjudge.core.backing import SessionId
+from groupjudge.core.backing import Backing, SessionId
 from groupjudge.errors import ShuttingDown
+from groupjudge.model import Slot
 from groupjudge.service.bodies import Disconnected
 from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.sessions import Cookies, OpenSession, SessionTable, new_session_id
@@ -29,7 +30,8 @@ def episode_in(scope: Scope) -> Episode | None:
 
 
 class Visit:
-    """One `/verify` on its way: the episode that it is of, and the session that it came in."""
+    """One `/verify`, or another request for outcomes, on its way: the episode that it is of, and the session that it
+    came in."""
 
     __slots__ = ("close_follows", "entry", "episode")
 
@@ -45,7 +47,7 @@ class Episodes(Protocol):
     seeding: tuple[Header, ...]
 
     def verifying(self, scope: Scope, headers: Headers) -> Visit:
-        """Admit a `/verify`; `left` must follow. Raises StaleAttempt."""
+        """Admit a `/verify`, or another request for outcomes; `left` must follow. Raises StaleAttempt."""
 
     def session_of(self, visit: Visit) -> SessionId | None:
         """The session that brings the member: the visit's, where it is still open."""
@@ -58,6 +60,13 @@ class Episodes(Protocol):
 
     def answered(self, visit: Visit) -> None:
         """The `/verify` was answered 200: its session ends, unless a close follows."""
+
+    def put_off(self, visit: Visit) -> None:
+        """The `/verify` was answered 202: its session stays, until the outcome is fetched."""
+
+    def fetched(self, visit: Visit, backing: Backing | None, slot: Slot) -> None:
+        """A request that asked for a member was given its outcome: the session ends as with a `/verify`, where it is
+        one that brought this member (`backing` has those of its group)."""
 
     async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
         """Begin a session; the headers of the reply beside `seeding`. Waits while a checkpoint is open. Raises
@@ -90,6 +99,12 @@ class NoEpisodes:
         """Nothing was counted."""
 
     def answered(self, visit: Visit) -> None:
+        """No session ends."""
+
+    def put_off(self, visit: Visit) -> None:
+        """No session stays."""
+
+    def fetched(self, visit: Visit, backing: Backing | None, slot: Slot) -> None:
         """No session ends."""
 
     async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
@@ -212,6 +227,18 @@ class OpenEpisodes:
             self._ends_at_resume[entry.session] = None
         else:
             self._end(entry.session)
+
+    def put_off(self, visit: Visit) -> None:
+        """A2: what the `/verify` said of a close holds for whoever fetches the outcome in its session."""
+        if visit.entry is not None:
+            visit.entry.close_follows = visit.close_follows
+
+    def fetched(self, visit: Visit, backing: Backing | None, slot: Slot) -> None:
+        """C2: the outcome was delivered to the session that brought the member."""
+        entry = visit.entry
+        if entry is not None and backing is not None and backing.sessions.get(entry.session) == slot:
+            visit.close_follows = visit.close_follows or entry.close_follows
+            self.answered(visit)
 
     async def seed(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Header, ...]:
         """Bind a session to the episode of the prefix; without one it is a cookie alone. Nobody's session would stay

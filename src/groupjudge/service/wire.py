@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -13,11 +14,14 @@ from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import (
     AnswerTexts,
+    Attempt,
     GroupFailure,
+    GroupId,
     JudgeFailure,
     Judgement,
     Outcome,
     Rewarded,
+    Slot,
     Topic,
     UnnamedKey,
 )
@@ -46,6 +50,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
     }
 )
 RETRY_AFTER_S = 5
+PENDING_RETRY_S = 1
 MAX_ERROR_BYTES = 4096
 _MAX_PROBLEMS = 16
 _MAX_TEXT = 2000
@@ -174,10 +179,46 @@ def judged_group(outcomes: Sequence[Outcome], judgement: Judgement | None) -> Re
 
 def _outcome_row(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Rewarded):
-        kind, reason = outcome.failure_kind, outcome.failure_reason
+        kind = outcome.failure_kind
+        reason = None if outcome.failure_reason is None else _plain(outcome.failure_reason[:MAX_REASON])
         return {"reward": outcome.reward, "mask_sample": False, "failure_kind": kind, "failure_reason": reason}
     failed = {"reward": None, "mask_sample": True, "failure_kind": JUDGE_FAILED}
-    return {**failed, "failure_reason": outcome.reason[:MAX_REASON]}
+    return {**failed, "failure_reason": _plain(outcome.reason[:MAX_REASON])}
+
+
+class Place(NamedTuple):
+    """Where a member sits: what `GET /v1/groups/{id}/{attempt}/{slot}` asks for."""
+
+    group_id: GroupId
+    attempt: Attempt
+    slot: Slot
+
+
+def pending(place: Place, member_id: str | None, *, applied: bool = False) -> Reply:
+    """202: the member's outcome is to be fetched (A2). `applied`: this answers `Prefer: respond-async`."""
+    where = f"/v1/groups/{quote(place.group_id, safe='')}/{place.attempt}/{place.slot}".encode()
+    headers = ((b"location", where), (b"retry-after", b"%d" % PENDING_RETRY_S))
+    preference = ((b"preference-applied", b"respond-async"),) if applied else ()
+    return json_reply({"status": "pending", **_identity(place, member_id)}, 202, headers + preference)
+
+
+def member_outcome(place: Place, member_id: str | None, outcome: Rewarded | JudgeFailure) -> Reply:
+    """A member's outcome without any echo (A2): what `/verify` says of it, and its identity. As there, the reward of a
+    judge failure is 0.0 and `mask_sample` says that it is none (H4)."""
+    fields = _outcome_row(outcome)
+    if isinstance(outcome, JudgeFailure):
+        reason = fields["failure_reason"]
+        fields |= {"reward": 0.0, "_ng_failure_class": JUDGE_FAILED, "_ng_failure_judge_error": reason}
+    return json_reply({**fields, **_identity(place, member_id)})
+
+
+def _identity(place: Place, member_id: str | None) -> dict[str, object]:
+    identity: dict[str, object] = {
+        "_ng_group_id": place.group_id,
+        "_ng_group_attempt": place.attempt,
+        "_ng_rollout_index": place.slot,
+    }
+    return identity if member_id is None else {**identity, "_ng_member_id": member_id}
 
 
 def verdict_rows(judgement: Judgement) -> list[dict[str, float]]:
