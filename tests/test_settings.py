@@ -253,6 +253,13 @@ def test_every_fault_of_the_parameters_is_named_by_its_key() -> None:
     assert "judge.model" in text
 
 
+def test_the_fewest_calls_at_once_are_at_most_the_most() -> None:
+    """F11, H12."""
+    text = refusal(judge={"min_concurrency": 9, "max_concurrency": 8})
+    assert "judge.min_concurrency (9) must be at most judge.max_concurrency (8)" in text
+    assert Settings.model_validate({"judge": {"min_concurrency": 8, "max_concurrency": 8}})
+
+
 @pytest.mark.parametrize("name", ["messages", "input", "stream", "model"])
 def test_parameters_cannot_replace_what_the_server_sends(name: str) -> None:
     """J22: `stream: false`, the conversation and the model are the server's."""

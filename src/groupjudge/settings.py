@@ -180,7 +180,8 @@ class JudgeSettings(_Section):
     """The judge: where it is, how it is asked and how often, and what its replies may be.
 
     `template` is the path of a file that replaces the built-in prompt (J8). `params` go into every judge request as
-    they are: any JSON object but the fields in `PARAMS_OF_THE_SERVER`.
+    they are: any JSON object but the fields in `PARAMS_OF_THE_SERVER`. `min_concurrency` null: the calls at once are
+    `max_concurrency` and do not adapt; a limit a minute that is null: none.
     """
 
     format: Literal["template", "genrm", "responses", "local"] = "template"
@@ -194,6 +195,9 @@ class JudgeSettings(_Section):
     retries: Annotated[int, Field(ge=0)] = 3
     retry_sleep_s: Unsigned = 0.2
     max_concurrency: Count = 512
+    min_concurrency: Count | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
     on_unreadable: Literal["fail", "default_scores"] = "fail"
     on_conflict: Literal["last", "retry"] = "last"
     empty_answer_text: str = "None"
@@ -201,6 +205,12 @@ class JudgeSettings(_Section):
 
     def relations(self) -> Iterator[Problem]:
         """A judge over HTTP needs an address to which a path can be added; the local one ignores it."""
+        if self.min_concurrency is not None and self.min_concurrency > self.max_concurrency:
+            yield Problem(
+                f"judge.min_concurrency ({self.min_concurrency}) must be at most judge.max_concurrency "
+                f"({self.max_concurrency})",
+                ("judge.min_concurrency", "judge.max_concurrency"),
+            )
         if self.format != "local" and not _is_web_address(self.base_url):
             shown = MASK if "@" in self.base_url else self.base_url[:80]
             yield Problem(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from groupjudge.errors import ConfigurationError, JudgeFailed
-from groupjudge.judging import client
+from groupjudge.judging import endpoint
 from groupjudge.judging.gate import Gate
 from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.model import Pair
@@ -501,7 +501,7 @@ async def test_a_long_reply_is_read_where_it_holds_nobody_up(
         threads.append(threading.get_ident())
         return read_verdict(text, rules)
 
-    monkeypatch.setattr(client, "read_verdict", recorded)
+    monkeypatch.setattr(endpoint, "read_verdict", recorded)
     text = "{" * length + judges.verdict_text(5, 1, 1)
     async with StubJudge(chat(text)) as stub, judge_of(stub, retries=0) as judge:
         assert await judge.ask() == (5, 1, 1)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
+from groupjudge.judging.endpoint import desk_of
 from groupjudge.judging.gate import Gate
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.model import AnswerTexts, Message, Pair, Topic
 
-from .judges import Clock, Counted, StubJudge
+from .clock import Clock
+from .judges import Counted, StubJudge
 
 TOPIC = Topic((Message("user", "Which is the capital of France?"),))
 PAIR = Pair(0, 1, 0)
@@ -30,7 +33,7 @@ class Judged(HttpJudge):
     def __init__(
         self,
         base_url: str,
-        *,
+        *others: str,
         rules: ReadingRules = RULES,
         gate: Gate | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None,
@@ -38,10 +41,14 @@ class Judged(HttpJudge):
     ) -> None:
         self.clock = Clock()
         self.counted = Counted()
+        first = HttpJudgeOptions(base_url, **{"format": "genrm", **options})
+        replicas = [replace(first, base_url=other) for other in others]
+        desks = [desk_of(each) for each in (first, *replicas)]
         super().__init__(
-            HttpJudgeOptions(base_url, **{"format": "genrm", **options}),
+            first,
             rules,
-            gate=gate,
+            others=replicas,
+            gate=gate or Gate(desks, now=self.clock.read, later=self.clock.later),
             events=self.counted,
             sleep=sleep or self.clock.sleep,
             random=lambda: 0.0,
@@ -56,5 +63,6 @@ class Judged(HttpJudge):
         return call.problem if call.reading is None else tuple(call.reading)
 
 
-def judge_of(stub: StubJudge, **options: Any) -> Judged:
-    return Judged(stub.base_url, **options)
+def judge_of(*stubs: StubJudge, **options: Any) -> Judged:
+    """The judge at these addresses."""
+    return Judged(*(stub.base_url for stub in stubs), **options)

@@ -241,19 +241,6 @@ async def _read_request(number: int, reader: asyncio.StreamReader) -> Received:
 
 
 @dataclass
-class Clock:
-    """Time that passes only when somebody sleeps: `sleep` for the code under test, `pauses` for the test."""
-
-    now: float = 0.0
-    pauses: list[float] = field(default_factory=list)
-
-    async def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
-
-
-@dataclass
 class Counted:
     """`JudgeEvents` that remembers everything."""
 

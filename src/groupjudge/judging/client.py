@@ -1,8 +1,11 @@
 """A judge behind an HTTP API: one call is up to `1 + retries` tries, and ends as J12 and J13 say.
 
-`request_timeout_s` is the time of one try, from its place at the judge to the last byte of the reply. Waiting for a
+`request_timeout_s` is the time of one request, from its place at the judge to the last byte of the reply. Waiting for a
 place and pausing do not count, or a busy judge would fail calls that it never saw; what bounds all of it is the group's
 judging deadline (L16).
+
+A judge may be at several addresses (F10). Then a try is made at the one with the least load, and where that address is
+at fault, goes on at another one that is well: only where none is does the try fail. All get the same request.
 """
 
 from __future__ import annotations
@@ -10,64 +13,34 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from http import HTTPStatus
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from groupjudge.errors import JudgeFailed
-from groupjudge.judging.formats import FormatName, PreparedGroup, make_format
-from groupjudge.judging.gate import Gate
+from groupjudge.judging.desk import Place
+from groupjudge.judging.endpoint import Endpoint, Try, desk_of
+from groupjudge.judging.formats import PreparedGroup, make_format
+from groupjudge.judging.gate import Gate, Line
 from groupjudge.judging.judge import JudgeCall, JudgeEvents, NoEvents
-from groupjudge.judging.pauses import backoff_s, retry_after_s
-from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
-from groupjudge.judging.replies import ErrorInside, Misshapen, Reply
+from groupjudge.judging.limits import Expected
+from groupjudge.judging.options import HttpJudgeOptions
+from groupjudge.judging.pauses import backoff_s
+from groupjudge.judging.reading import ReadingRules
 from groupjudge.judging.template import load_template
 from groupjudge.judging.texts import clean_group
-from groupjudge.judging.transport import DeadlineError, Response, Transport, TransportError
-from groupjudge.model import AnswerTexts, Pair, Reading, Topic
+from groupjudge.model import AnswerTexts, Pair, Topic
 
-_LOCATION_SHOWN = 200
-_PROBLEM_SHOWN = 300
-_LONG_REPLY = 1 << 14
-"""From so many characters on, reading a reply may take longer than a few milliseconds."""
-_TRIED_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
-
-
-@dataclass(frozen=True, slots=True)
-class HttpJudgeOptions:
-    """Where the judge is and how it is asked; the keys of `judge` in the configuration, by the same names (H12).
-    `use_principle` is `comparison.use_principle`. Times are in seconds."""
-
-    base_url: str
-    format: FormatName = "template"
-    model: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    params: Mapping[str, Any] = field(default_factory=dict)
-    template: str | None = None
-    structured_output: bool = True
-    request_timeout_s: float = 1800.0
-    retries: int = 3
-    retry_sleep_s: float = 0.2
-    max_concurrency: int = 512
-    empty_answer_text: str = "None"
-    trust_env: bool = False
-    use_principle: bool = False
-
-
-class Try(NamedTuple):
-    """How one try ended. `result` is a word of `JudgeEvents.tried`; `reason` is for the caller and may quote the judge,
-    `summary` is for logs and does not. `retry_after` is the pause in seconds that the judge asked for."""
-
-    result: str
-    reason: str = ""
-    summary: str = ""
-    status: int | None = None
-    reading: Reading | None = None
-    retry_after: float | None = None
-
+__all__ = ["HttpJudge", "HttpJudgeOptions"]
 
 _NOT_TRIED_AGAIN = frozenset({"rejected", "deadline"})
+_TOO_MANY_REQUESTS = 429
+
+
+class GroupAtJudge(NamedTuple):
+    """A group's requests, and its line at the gate."""
+
+    requests: PreparedGroup
+    line: Line
 
 
 class HttpJudge:
@@ -78,28 +51,30 @@ class HttpJudge:
         options: HttpJudgeOptions,
         rules: ReadingRules,
         *,
+        others: Sequence[HttpJudgeOptions] = (),
         gate: Gate | None = None,
         events: JudgeEvents | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`gate` holds the places at this judge (default: one of `options.max_concurrency`). `sleep` takes seconds,
-        `random` gives [0, 1), `now` Unix time. Raises ConfigurationError."""
-        self.gate = gate or Gate(options.max_concurrency)
+        """`others` are further addresses of the same judge: of them only what an address has of its own counts. `gate`
+        has a desk for each address (default: as their options say). `sleep` takes seconds, `random` gives [0, 1), `now`
+        Unix time. Raises ConfigurationError."""
         self._options = options
-        self._rules = rules
         self._events: JudgeEvents = events or NoEvents()
-        self._sleep, self._random, self._now = sleep, random, now
+        self._sleep, self._random = sleep, random
         ranges = rules.score_range, rules.ranking_range
         template = load_template(options.template, *ranges, with_principle=options.use_principle)
         self._format = make_format(
             options.format, options.model, options.params, template, ranges if options.structured_output else None
         )
-        self._transport = Transport(
-            options.base_url, options.api_key, options.request_timeout_s, trust_env=options.trust_env
-        )
-        self._url = self._transport.url(self._format.path)
+        addresses = (options, *others)
+        self._endpoints = [Endpoint(address, self._format, rules, self._events, now) for address in addresses]
+        self.gate = gate or Gate([desk_of(address) for address in addresses])
+        """The places at this judge."""
+        counts = any(desk.counts_tokens for desk in self.gate.desks)
+        self._expected = Expected(options.params) if counts else None
 
     async def __aenter__(self) -> HttpJudge:
         return self
@@ -107,13 +82,14 @@ class HttpJudge:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> PreparedGroup:
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> GroupAtJudge:
         """See `Judge.prepare`."""
-        return self._format.prepare(*clean_group(topic, texts, self._options.empty_answer_text))
+        requests = self._format.prepare(*clean_group(topic, texts, self._options.empty_answer_text))
+        return GroupAtJudge(requests, self.gate.line())
 
-    async def compare(self, prepared: PreparedGroup, pair: Pair) -> JudgeCall:
-        """See `Judge.compare`. Places are given first come first served; a call that pauses holds none, and queues
-        again for its next try."""
+    async def compare(self, prepared: GroupAtJudge, pair: Pair) -> JudgeCall:
+        """See `Judge.compare`. Places are given in the order of the gate (F13); a call that pauses holds none, and
+        queues again for its next try."""
         started = time.perf_counter()
         tries: list[Try] = []
         result = "cancelled"
@@ -128,20 +104,21 @@ class HttpJudge:
             self._events.called(result, len(tries), time.perf_counter() - started)
 
     async def reachable(self) -> str | None:
-        """See `Judge.reachable`. Whatever the judge answers to `GET {base}/models` will do (many have no such path),
-        but not 401, 403 and 5xx: with these, no call would succeed."""
-        return await self._transport.probe("/models")
+        """See `Judge.reachable`. Whatever an address answers to `GET {base}/models` will do (many have no such path),
+        but not 401, 403 and 5xx: with these, no call would succeed. One address that can be asked is enough."""
+        refusals = await asyncio.gather(*(endpoint.reachable() for endpoint in self._endpoints))
+        return None if None in refusals else "; ".join(refusal for refusal in refusals if refusal is not None)
 
     async def close(self) -> None:
         """See `Judge.close`."""
-        await self._transport.close()
+        for endpoint in self._endpoints:
+            await endpoint.close()
 
-    async def _call(self, prepared: PreparedGroup, pair: Pair, tries: list[Try]) -> JudgeCall:
+    async def _call(self, prepared: GroupAtJudge, pair: Pair, tries: list[Try]) -> JudgeCall:
         for _ in range(1 + self._options.retries):
             if tries:
                 await self._sleep(self._pause_s(tries))
-            async with self.gate:
-                last = await self._try(prepared.body(pair))
+            last = await self._try(prepared, pair)
             tries.append(last)
             if last.reading is not None:
                 return JudgeCall(last.reading)
@@ -153,70 +130,37 @@ class HttpJudge:
         asked = tries[-1].retry_after
         return backoff_s(self._options.retry_sleep_s, len(tries) - 1, self._random()) if asked is None else asked
 
-    async def _try(self, body: bytes) -> Try:
-        started = time.perf_counter()
-        ended = await self._request(body)
-        self._events.tried(ended.result, ended.status, time.perf_counter() - started)
+    async def _try(self, group: GroupAtJudge, pair: Pair) -> Try:
+        """One try, at as many addresses as it takes: a dead one uses up no try while another lives."""
+        for _ in self._endpoints:
+            ended, goes_on = await self._at_one(group, pair)
+            if not goes_on:
+                break
         return ended
 
-    async def _request(self, body: bytes) -> Try:
+    async def _at_one(self, group: GroupAtJudge, pair: Pair) -> tuple[Try, bool]:
+        """One request, and whether it is worth while to make it at another address at once."""
+        expected = self._expected
+        place = await self.gate.enter(group.line, expected.tokens(group.requests.size(pair)) if expected else 0.0)
         try:
-            response = await self._transport.post(self._url, body)
-        except DeadlineError:
-            limit = f"{self._options.request_timeout_s:g} s (judge.request_timeout_s)"
-            return Try("deadline", f"the judge at {self._transport.shown} did not reply within {limit}", "deadline")
-        except TransportError as error:
-            return Try("transport", str(error), error.kind)
-        if not 200 <= response.status < 300:
-            return self._http_error(response, response.status)
-        try:
-            return await self._read(response, self._format.read_reply(response.body))
-        except ErrorInside as error:
-            return self._http_error(response, error.status)
-        except Misshapen as error:
-            reason = f"the judge at {self._transport.shown} replied with {error}{self._quoted(response.body)}"
-            return Try("transport", reason, f"status {response.status} with {error}", response.status)
+            body = group.requests.body(pair)
+            ended = await self._endpoints[place.desk.index].ask(body)
+            self._tell(place, ended, len(body))
+        finally:
+            self.gate.leave(place)
+        is_limited = ended.status == _TOO_MANY_REQUESTS and ended.retry_after is not None
+        return ended, (ended.is_its_fault or is_limited) and self.gate.has_another(place.desk)
 
-    def _http_error(self, response: Response, status: int) -> Try:
-        """`status` is the reply's own, or the one that the error object of a 200 names."""
-        inside = " in a reply of status 200" if status != response.status else ""
-        reason = f"the judge at {self._transport.shown} answered with status {status}{inside}"
-        if 300 <= status < 400:
-            target = self._transport.scrubber.excerpt(response.location or "nowhere", _LOCATION_SHOWN)
-            reason += f", a redirect to {target}: redirects are refused, so set judge.base_url to the final address"
-        is_transient = status in _TRIED_AGAIN or status >= 500
-        return Try(
-            "transport" if is_transient else "rejected",
-            reason + self._quoted(response.body),
-            f"status {status}{inside}",
-            status,
-            retry_after=retry_after_s(response.retry_after, self._now()),
-        )
-
-    async def _read(self, response: Response, reply: Reply) -> Try:
-        if reply.prompt_tokens or reply.completion_tokens:
-            self._events.used(reply.prompt_tokens, reply.completion_tokens)
-        if reply.unfinished:
-            return Try(
-                "unfinished", f"the judge's reply is unfinished: {reply.unfinished}", "unfinished", response.status
-            )
-        read = await self._verdict(reply.text)
-        if read.ambiguous:
-            self._events.ambiguous()
-        if read.reading is not None:
-            return Try("ok", status=response.status, reading=read.reading)
-        problem = self._transport.scrubber.excerpt(read.problem, _PROBLEM_SHOWN)
-        return Try("unreadable", problem + self._quoted(reply.text), "unreadable", response.status)
-
-    async def _verdict(self, text: str) -> ReadResult:
-        """A long text is read in a thread: one that was made to be tangled takes seconds."""
-        if len(text) <= _LONG_REPLY:
-            return read_verdict(text, self._rules)
-        return await asyncio.to_thread(read_verdict, text, self._rules)
-
-    def _quoted(self, text: str | bytes) -> str:
-        excerpt = self._transport.scrubber.excerpt(text).strip()
-        return f": {excerpt}" if excerpt else ""
+    def _tell(self, place: Place, ended: Try, size: int) -> None:
+        """What the gate has to know of a request of `size` bytes. Of one that was lost nobody knows what it cost: what
+        was put aside for it stays so."""
+        self.gate.heard(place, too_many=ended.is_too_many, fault=ended.is_its_fault)
+        if ended.status == _TOO_MANY_REQUESTS and ended.retry_after is not None:
+            self.gate.rest(place.desk, ended.retry_after)
+        if ended.tokens is not None:
+            place.desk.used(place, ended.tokens)
+            if self._expected is not None and ended.tokens > 0:
+                self._expected.learn(size, ended.tokens)
 
 
 def _ending(tries: Sequence[Try]) -> JudgeCall:

@@ -34,6 +34,11 @@ class PreparedGroup:
         seated = {Seat.FIRST: self.answers[pair.i], Seat.SECOND: self.answers[pair.j]}
         return b"".join([s if isinstance(s, bytes) else seated[s] for s in self.stretches])
 
+    def size(self, pair: Pair) -> int:
+        """In bytes, of the request for `pair`."""
+        seated = {Seat.FIRST: len(self.answers[pair.i]), Seat.SECOND: len(self.answers[pair.j])}
+        return sum(len(s) if isinstance(s, bytes) else seated[s] for s in self.stretches)
+
 
 @dataclass(frozen=True, slots=True)
 class RequestFormat:

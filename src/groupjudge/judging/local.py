@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 
 from groupjudge.errors import JudgeFailed
-from groupjudge.judging.gate import Gate
+from groupjudge.judging.gate import Gate, Line
 from groupjudge.judging.judge import Comparison, JudgeCall, JudgeEvents, NoEvents
 from groupjudge.judging.local_engine import WORKER, Engine, EngineError, EngineGone, TooLong
 from groupjudge.judging.local_grading import STARTS, grade, prompts, reading
@@ -66,6 +66,8 @@ class LocalGroup:
     answers: tuple[str, ...]
     grades: dict[int, float] = field(default_factory=dict)
     turns: dict[int, asyncio.Lock] = field(default_factory=dict)
+    line: Line = field(default_factory=lambda: Line(0))
+    """Its place in the queue at the gate."""
 
 
 class GradingWay:
@@ -162,15 +164,18 @@ class LocalJudge:
 
     def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> LocalGroup:
         """See `Judge.prepare`."""
-        return LocalGroup(*clean_group(topic, texts, self._options.empty_answer_text))
+        return LocalGroup(*clean_group(topic, texts, self._options.empty_answer_text), line=self.gate.line())
 
     async def compare(self, prepared: LocalGroup, pair: Pair) -> JudgeCall:
         """See `Judge.compare`. There is one try: what failed once would fail again in the same way."""
         started = time.perf_counter()
         result, tries = "cancelled", 0
         try:
-            async with self.gate:
+            place = await self.gate.enter(prepared.line)
+            try:
                 call = await self._try(prepared, pair)
+            finally:
+                self.gate.leave(place)
             result, tries = ("verdict" if call.reading else "unreadable"), 1
             return call
         except JudgeFailed:

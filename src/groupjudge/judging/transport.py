@@ -88,16 +88,17 @@ class Address(NamedTuple):
     secrets: tuple[str, ...]
 
 
-def parse_address(base_url: str, api_key: str | None) -> Address:
-    """Take a user and password out of `base_url`. Raises ConfigurationError, which quotes neither."""
+def parse_address(base_url: str, api_key: str | None, key: str = "judge") -> Address:
+    """Take a user and password out of `base_url`; `key` is where it stands in the configuration. Raises
+    ConfigurationError, which quotes neither."""
     try:
         url = URL(base_url)
     except ValueError:
-        raise ConfigurationError("judge.base_url is no web address") from None
+        raise ConfigurationError(f"{key}.base_url is no web address") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise ConfigurationError("judge.base_url must be a web address such as http://127.0.0.1:8000/v1")
+        raise ConfigurationError(f"{key}.base_url must be a web address such as http://127.0.0.1:8000/v1")
     if api_key is not None and url.user is not None:
-        raise ConfigurationError("judge.api_key and a user in judge.base_url exclude each other: leave one out")
+        raise ConfigurationError(f"{key}.api_key and a user in {key}.base_url exclude each other: leave one out")
     bare = str(url.with_user(None)).rstrip("/")
     secrets, authorization = _credentials(url, api_key)
     headers = {"Authorization": authorization} if authorization else {}
@@ -122,8 +123,10 @@ def _basic(user: str, password: str) -> str:
 class Transport:
     """The connections to one judge. Made anywhere; its first request binds it to the running loop."""
 
-    def __init__(self, base_url: str, api_key: str | None, timeout_s: float, *, trust_env: bool = False) -> None:
-        address = parse_address(base_url, api_key)
+    def __init__(
+        self, base_url: str, api_key: str | None, timeout_s: float, *, trust_env: bool = False, key: str = "judge"
+    ) -> None:
+        address = parse_address(base_url, api_key, key)
         self.shown = address.shown
         self._base = address.base
         self._timeout_s = timeout_s
