@@ -81,6 +81,11 @@ class Gate:
         """How many places are held."""
         return sum(desk.in_flight for desk in self.desks)
 
+    @property
+    def places(self) -> int:
+        """How many calls there may be at once."""
+        return sum(desk.concurrency.limit for desk in self.desks)
+
     def line(self) -> Line:
         """The line of a group that became complete now."""
         self._stamp += 1
