@@ -40,11 +40,16 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, base_url: str) -> Address:
         """From `http://host:port` or `https://...`. Raises ValueError."""
-        parts = urlsplit(base_url)
+        why = f"base_url {base_url!r} must be http://HOST:PORT or https://HOST:PORT, maybe with a path"
+        try:
+            parts = urlsplit(base_url)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"{why}: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError(f"base_url {base_url!r} must be http://HOST:PORT or https://HOST:PORT, maybe with a path")
+            raise ValueError(why)
         is_tls = parts.scheme == "https"
-        return cls(parts.hostname, parts.port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls)
+        return cls(parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls)
 
     @property
     def authority(self) -> str:
