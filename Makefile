@@ -8,17 +8,20 @@ bin = .venv/bin
 uv_compile = $(bin)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
-.PHONY: help demo test lint format types bench simulate lock clean
+.PHONY: help demo test test-integrations lint format types bench simulate lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.demo ## See groups judged by the embedded judge, in your terminal
 	@$(bin)/groupjudge demo $(ARGS)
 
 test: .venv/.dev ## Run the tests
 	@$(bin)/python -m pytest -n 2 $(ARGS)
+
+test-integrations: ## Test the adapters with the real trainers (ARGS="trl": one of them; installs them, takes minutes)
+	@tools/integrations $(ARGS)
 
 lint: .venv/.dev ## Check style and formatting
 	@$(bin)/ruff check
@@ -46,7 +49,7 @@ lock: .venv/.dev ## Pin the newest releases that pyproject.toml allows
 		--output-file requirements/demo.lock pyproject.toml
 
 clean: ## Remove .venv and everything that was made
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-integrations .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps lie in .venv, so that they go when it goes.

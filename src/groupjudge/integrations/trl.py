@@ -1,0 +1,165 @@
+"""TRL: a reward function for `GRPOTrainer` and its kin (docs/trainers/trl.md).
+
+The trainer calls its reward functions once for each batch of generations, in every process, with that process's slice
+of the batch. The G answers to a prompt are neighbours in the whole batch, but a slice may end in the middle of a group.
+So each process works out where its answers sit, and the members of a group meet at the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+from uuid import uuid4
+
+from groupjudge import AsyncClient, GroupFailed, JudgeFailure
+
+log = logging.getLogger(__name__)
+
+
+class Seat(NamedTuple):
+    """Where an answer sits in the batch of all processes: its group's number, and its slot in the group."""
+
+    group: int
+    slot: int
+
+
+def seats(rank: int, processes: int, length: int, group_size: int) -> list[Seat]:
+    """The seats of the `length` answers that process `rank` of `processes` holds. Raises ValueError where the batch of
+    all processes is not made of whole groups."""
+    if length * processes % group_size:
+        raise ValueError(
+            f"{processes} processes with {length} answers each make no whole groups of {group_size}: the number of "
+            "generations must divide the batch of all processes"
+        )
+    return [Seat(*divmod(position, group_size)) for position in range(rank * length, (rank + 1) * length)]
+
+
+class GroupReward:
+    """A reward function: `GRPOTrainer(reward_funcs=GroupReward("http://judge:8600"), ...)`.
+
+    An answer without a reward, because the judge or its group failed, gets None, which the trainer leaves out of the
+    update. `groupjudge/left_out`, the share of such answers, is logged with the trainer's metrics. Whatever else goes
+    wrong is raised, and so stops the training: see `groupjudge.Client`.
+    """
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8600",
+        *,
+        token: str | None = None,
+        deadline_s: float = 4000.0,
+        principle: str | None = None,
+        run: str | None = None,
+    ) -> None:
+        """`base_url`, `token` and `deadline_s` (seconds that a batch may take) are the client's; `principle` goes to
+        the judge. `run` begins the id of every group: it must be the same in all processes, and never used before.
+        None: the first process makes one up, and tells the others."""
+        self.__name__ = "groupjudge"
+        self._client = AsyncClient(base_url, token=token, deadline_s=deadline_s)
+        self._principle = principle
+        self._run = run
+        self._trainer: Any = None
+        self._calls: Counter[str] = Counter()
+        self._has_warned = False
+
+    def attach(self, trainer: Any) -> Self:
+        """Name the trainer that will call this, where it hands over no `log_metric` that is its own method."""
+        self._trainer = trainer
+        return self
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        *,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """A reward for each completion, None where there is none; the trainer calls it."""
+        trainer = self._trainer or getattr(log_metric, "__self__", None)
+        if trainer is None:
+            raise TypeError(
+                "this trainer does not show itself to its reward functions: call GroupReward.attach(trainer)"
+            )
+        mode, group_size = _mode_of(trainer)
+        rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        own = seats(rank, processes, len(prompts), group_size)
+        _check_neighbours(own, prompts)
+        batch = f"{self._run_id(processes)}/{mode}/{self._calls[mode]}"
+        self._calls[mode] += 1
+        calls = [
+            self._reward(prompt, answer, f"{batch}/{seat.group}", group_size, seat.slot)
+            for prompt, answer, seat in zip(prompts, completions, own, strict=True)
+        ]
+        rewards = _finished(_all(calls))
+        if log_metric is not None:
+            log_metric("groupjudge/left_out", rewards.count(None) / len(rewards))
+        return rewards
+
+    def _run_id(self, processes: int) -> str:
+        if self._run is None:
+            names = [f"trl-{uuid4().hex}"]
+            if processes > 1:
+                from accelerate.utils import broadcast_object_list
+
+                broadcast_object_list(names)
+            self._run = names[0]
+        return self._run
+
+    async def _reward(self, prompt: Any, answer: Any, group_id: str, size: int, slot: int) -> float | None:
+        try:
+            outcome = await self._client.verify(
+                prompt, answer, group_id=group_id, size=size, slot=slot, principle=self._principle
+            )
+        except GroupFailed as error:
+            self._warn(group_id, str(error))
+            return None
+        if isinstance(outcome, JudgeFailure):
+            self._warn(group_id, outcome.reason)
+        return outcome.reward
+
+    def _warn(self, group_id: str, why: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "Group %s has no rewards: its answers are left out of the update. From now on only the metric "
+                "groupjudge/left_out counts them. The reason was: %s",
+                group_id,
+                why,
+            )
+
+
+def _mode_of(trainer: Any) -> tuple[str, int]:
+    """Train or eval, decided as the trainer does, and how many answers a prompt then gets."""
+    if trainer.model.training:
+        return "train", trainer.num_generations
+    return "eval", getattr(trainer, "num_generations_eval", None) or trainer.num_generations
+
+
+def _check_neighbours(own: Sequence[Seat], prompts: Sequence[Any]) -> None:
+    """Raises ValueError where two answers of one group have different prompts."""
+    for (before, first), (after, second) in pairwise(zip(own, prompts, strict=True)):
+        if before.group == after.group and first != second:
+            raise ValueError(
+                f"slots {before.slot} and {after.slot} of one group have different prompts: this trainer does not lay "
+                "out its batches prompt by prompt"
+            )
+
+
+async def _all(calls: Sequence[Coroutine[Any, Any, float | None]]) -> list[float | None]:
+    return await asyncio.gather(*calls)
+
+
+def _finished(work: Coroutine[Any, Any, list[float | None]]) -> list[float | None]:
+    """Run it to its end, in a notebook too, whose own event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()
