@@ -127,6 +127,8 @@ async def test_a_chosen_group_is_shown_with_its_matrix(browser: Browser, report:
     await page.click("#next")
     await page.click("#next")
     assert await text(page, "question") == "user\ntie-break"
+    await page.select_option("#chooser", label="line 5 (tie)")
+    assert await page.evaluate("document.getElementById('plot-matrix').data[0].z") == [[None, 0], [-2, None]]
 
 
 async def test_hostile_texts_are_shown_as_they_are(browser: Browser, report: str) -> None:

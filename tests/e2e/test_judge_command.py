@@ -116,14 +116,14 @@ async def test_the_rest_is_judged_where_failures_are_not_in_a_row(tmp_path: Path
         asked, _, _ = shown(request)
         return http(400, "no") if int(asked[:-1]) % 2 else responses('{"score_1": 4, "score_2": 2, "ranking": 1}')
 
-    many = [{"question": f"{n}?", "answers": ["a", "b"]} for n in range(200)]
+    many = [{"question": f"{n}?", "answers": ["a", "b"]} for n in range(400)]
     source, out = tmp_path / "in", tmp_path / "out"
     source.write_bytes(lines(many))
     async with StubJudge(by=say) as judge:
         status, said = await judged(judge, str(source), "--out", str(out), "--give-up-after", "80")
     assert status == 1
     assert "gave up" not in said
-    assert "100 groups judged with 200 verdicts; 100 failed (the next run judges them again)" in said
+    assert "200 groups judged with 400 verdicts; 200 failed (the next run judges them again)" in said
 
 
 async def test_a_bar_shows_how_far_judging_is(tmp_path: Path) -> None:

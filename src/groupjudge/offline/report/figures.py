@@ -110,7 +110,7 @@ def _shares(sums: Sums) -> Any | None:
                 _add_share(figure, name, label, count, total, colour)
     ticks = [0, 25, 50, 75, 100]
     figure.update_xaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks])
-    figure.update_layout(margin={"r": 36})
+    figure.update_layout(margin={"r": 36}, uniformtext={"mode": "hide", "minsize": 9})
     figure.update_yaxes(automargin=True)
     figure.add_vline(x=50, line={"width": 1, "dash": "dot", "color": NEUTRAL})
     return figure
