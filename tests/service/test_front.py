@@ -8,6 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from groupjudge.service.front import Front
+from groupjudge.service.login import COOKIE, Logins
 from groupjudge.service.reply import send_reply
 from groupjudge.service.wire import json_reply
 
@@ -142,3 +143,54 @@ async def test_a_path_of_its_own_is_reached_by_post_alone() -> None:
     await passed(front, "/verify", method="GET", fields=right)
     await passed(front, "/verify", method="POST")
     assert [len(own.scopes), len(app.scopes)] == [1, 1]
+
+
+LOGINS = Logins("secret", "s" * 64)
+
+
+def logged_in(**fields: str) -> dict[str, str]:
+    return {"Cookie": f"{COOKIE}={LOGINS.new_value()}", **fields}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "get", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/", "/v1/status", "/verify", "/ng-rollout/k/v1/judge"])
+async def test_a_login_opens_only_what_is_read(method: str, path: str) -> None:
+    """H12: what changes something wants the token itself, so that no other site can have a browser do it."""
+    app = Seen()
+    caller = await passed(Front(app, "secret", logins=LOGINS), path, method=method, fields=logged_in())
+    assert bool(app.scopes) is (method in ("GET", "HEAD"))
+    assert caller.status == (200 if app.scopes else 401)
+
+
+async def test_a_login_does_not_mend_a_wrong_token_that_posts() -> None:
+    """H12."""
+    fields = logged_in(Authorization="Bearer wrong")
+    assert (await passed(Front(Seen(), "secret", logins=LOGINS), "/verify", method="POST", fields=fields)).status == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "accept", "status"),
+    [
+        ("/", "GET", "text/html,application/xhtml+xml", 303),
+        ("/docs", "GET", "text/html", 303),
+        ("/", "GET", "*/*", 401),
+        ("/", "GET", "", 401),
+        ("/", "POST", "text/html", 401),
+        ("/v1/status", "GET", "text/html", 401),
+        ("/verify", "GET", "text/html", 401),
+    ],
+)
+async def test_a_browser_is_shown_the_login(path: str, method: str, accept: str, status: int) -> None:
+    """H12: always the same place, whatever it asked for; a program gets its 401."""
+    refused: list[str] = []
+    front = Front(Seen(), "secret", logins=LOGINS, refused=refused.append)
+    caller = await passed(front, path, method=method, fields={"Accept": accept})
+    assert caller.status == status
+    assert caller.fields.get("location") == ("login" if status == 303 else None)
+    assert refused == ["unauthorized"]
+
+
+@pytest.mark.parametrize("path", ["/login", "/logout", "/pages/style.css"])
+async def test_the_way_to_the_login_is_open(path: str) -> None:
+    """H12."""
+    assert (await passed(Front(Seen(), "secret", logins=LOGINS), path)).status == 200

@@ -106,9 +106,10 @@ class Status:
 
     def _memory(self) -> dict[str, Any]:
         spool = self._insides.spool
+        resident = resident_bytes()
         return {
-            "resident_bytes": resident_bytes(),
-            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "resident_bytes": resident,
+            "peak_bytes": max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, resident or 0),
             "spool_memory_bytes": spool.bytes_in_memory,
             "spool_disk_bytes": spool.bytes_on_disk,
             "spool_files": spool.descriptors,
@@ -161,7 +162,7 @@ def _finished_row(view: GroupView, now: float) -> dict[str, Any]:
     row = {
         **_names(view),
         "came": len(view.present),
-        "took_s": round(view.finished - view.started, 2),
+        "took_s": round(view.finished - view.started, 3),
         "finished_s_ago": round(now - view.finished, 1),
         "failure": None,
         "reason": None,

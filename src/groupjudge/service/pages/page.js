@@ -169,7 +169,7 @@ function showState(server) {
   state.dataset.state = kind;
   say(state, text);
   say(byId("version"), server.version);
-  say(byId("uptime"), `up for ${age(server.uptime_s)},`);
+  say(byId("uptime"), `up for ${age(server.uptime_s)}`);
   byId("logout").hidden = !server.login;
   showTexts = server.show_texts;
 }
@@ -240,6 +240,17 @@ function showMinutes(minutes, failed) {
   ]);
 }
 
+// Errors of the same kind in a row as one, with the time of the last.
+function gathered(errors) {
+  const rows = [];
+  for (const error of errors) {
+    const last = rows[rows.length - 1];
+    if (last && last.result === error.result && last.status === error.status) last.times += 1;
+    else rows.push({ ...error, times: 1 });
+  }
+  return rows;
+}
+
 function showJudge(judge, hour) {
   const tries = sum(Object.values(judge.tries));
   showFacts(byId("judge"), [
@@ -253,8 +264,10 @@ function showJudge(judge, hour) {
     ["Default scores given", count(judge.default_scores)],
     ["Tokens read and written", `${count(judge.tokens.prompt)}, ${count(judge.tokens.completion)}`],
   ]);
-  showTable("errors", judge.errors.slice(0, 8), (row) => judge.errors.indexOf(row), (row) => [
-    `${age(row.ago_s)} ago`, marked("bad", ERRORS[row.result] || row.result), row.status === null ? DASH : String(row.status),
+  showTable("errors", gathered(judge.errors).slice(0, 8).map((row, at) => ({ ...row, at })), (row) => row.at, (row) => [
+    `${age(row.ago_s)} ago`,
+    marked("bad", (ERRORS[row.result] || row.result) + (row.times > 1 ? ` (${row.times} times)` : "")),
+    row.status === null ? DASH : String(row.status),
   ]);
   showTable("failures", judge.failures.slice(0, 8), (row) => judge.failures.indexOf(row), (row) => [
     `${age(row.ago_s)} ago`, row.group + (row.attempt ? ` · attempt ${row.attempt}` : ""), marked("bad", row.why),
@@ -332,6 +345,7 @@ async function ask() {
     if (!reply.ok) throw new Error(`status ${reply.status}`);
     show(await reply.json());
     lastHeard = Date.now();
+    showAge();
   } catch (error) {
     lost(error instanceof TypeError || error.name === "TimeoutError" ? "the server does not answer" : String(error.message));
   } finally {
@@ -346,7 +360,8 @@ function plan() {
 }
 
 function showAge() {
-  const words = lastHeard === null ? "" : paused ? `paused, from ${age((Date.now() - lastHeard) / 1000)} ago` : "live";
+  const seconds = (Date.now() - (lastHeard ?? 0)) / 1000;
+  const words = lastHeard === null ? "" : paused ? `· paused, as of ${age(seconds)} ago` : "· live";
   say(byId("updated"), words);
 }
 
