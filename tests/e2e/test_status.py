@@ -10,7 +10,7 @@ import pytest
 
 from .calling import cancelled_after, until
 from .conftest import Serve
-from .groups import ANSWER_WORD, GARBLED, QUESTION_WORD, REJECTED, SECRETS, Group, TextJudge
+from .groups import ANSWER_WORD, GARBLED, QUESTION_WORD, REJECTED, SECRETS, Group, TextJudge, question
 from .serving import Server
 
 
@@ -119,9 +119,7 @@ async def test_texts_of_active_groups_are_shown_only_where_that_is_switched_on(
                 assert QUESTION_WORD.encode() not in details.body
             else:
                 assert reply.json == details.json["texts"]
-                assert reply.json["question"] == [
-                    {"role": "user", "content": group.fields(0)["responses_create_params"]["input"]}
-                ]
+                assert reply.json["question"] == [{"role": "user", "content": question(group.name)}]
                 assert reply.json["answers"] == [{"slot": 1, "text": group.text(1), "reasoning": ""}]
                 assert (reply.json["principle"], reply.json["cut"]) == (None, False)
             callers += [client.caller(group.body(slot)) for slot in (0, 2, 3)]

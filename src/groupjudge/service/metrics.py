@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
@@ -56,6 +63,7 @@ class Metrics(Collector):
 
     def __init__(self, history: History | None = None) -> None:
         self.history = history or History()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # gauges of their own that nobody asks for
         self.registry = r = CollectorRegistry()
         self._replies = dict.fromkeys(((route, code) for route in ROUTES for code in CODES), 0)
         self._bodies = self._bytes = 0
