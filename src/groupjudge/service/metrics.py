@@ -27,8 +27,8 @@ from groupjudge.service.history import TRY_RESULTS, History
 from groupjudge.service.wire import STATUS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-ROUTES = ("verify", "compare", "judge", "other")
-CODES = ("ok", *STATUS)
+ROUTES = ("verify", "result", "compare", "judge", "other")
+CODES = ("ok", "pending", *STATUS)
 CALL_RESULTS = ("verdict", "unreadable", "failed", "cancelled")
 TOKEN_KINDS = ("prompt", "completion")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
