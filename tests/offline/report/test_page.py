@@ -108,6 +108,29 @@ def test_rows_of_older_versions_are_read() -> None:
     assert "1 group of the output came from a version that did not record latency and tokens" in page
 
 
+def test_what_rows_say_of_their_certainty_is_shown() -> None:
+    """F4, F6: standard errors, cycles, calls saved, and whether a group is flat; null where there were no verdicts."""
+    measures = {"cycles": 1, "triples": 4, "calls_saved": 3, "is_flat": True}
+    question = {"question": "?", "answers": ["a", "b", "c"]}
+    verdicts = [{"i": 0, "j": 1, "score_1": 2, "score_2": 3, "ranking": 5}]
+    row = {"rewards": [1.0, 1.0, 1.0 + 1e-12], "verdicts": verdicts}
+    sure = {"standard_errors": [0.5, None, 0.25], "measures": measures}
+    page = page_of((question, row | sure), (question, row | {"standard_errors": None, "measures": None}))
+    shown = dict(re.findall(r'<dd id="([\w-]+)">([^<]*)</dd>', page))
+    assert {name: shown[name] for name in ("error", "cycles", "saved", "level")} == {
+        "error": "0.25",
+        "cycles": "25.0\u00a0%",
+        "saved": "3",
+        "level": "1",
+    }
+    assert "by −1.00 points on average" in page
+    errors = [
+        [member["error"] for member in group["members"]] for group in json.loads(Elements(page).scripts[0])["groups"]
+    ]
+    assert errors == [[0.25, 0.5, None], [None] * 3]
+    assert "error" not in dict(re.findall(r'<dd id="([\w-]+)">([^<]*)</dd>', page_of((question, row))))
+
+
 def test_a_page_of_many_groups_is_no_larger_than_one_of_some() -> None:
     """Issue: a million groups must not make a page of gigabytes."""
 

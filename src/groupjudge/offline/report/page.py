@@ -93,7 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "percent": percent, "seconds": seconds}
+    environment.filters |= {"number": number, "percent": percent, "seconds": seconds, "signed": signed}
     environment.globals["counted"] = counted
     return environment
 
@@ -103,6 +103,11 @@ def number(value: float | None, digits: int = 2) -> str:
     if value is None or not math.isfinite(value):
         return _NOTHING
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+
+
+def signed(value: float) -> str:
+    """`+0.21`, `−0.21`."""
+    return f"{value:+.2f}".replace("-", "−")
 
 
 def percent(part: float, of: float = 1) -> str:

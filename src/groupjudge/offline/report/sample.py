@@ -111,7 +111,7 @@ _KINDS: dict[str, Weigh] = {
 def _shown(found: Found, kinds: list[str]) -> Row:
     group, row = found.group, found.row
     members = _members_shown(row["rewards"])
-    errors = row.get("errors") or plain_errors(found.verdicts, len(row["rewards"]))
+    errors = row.get("standard_errors") or plain_errors(found.verdicts, len(row["rewards"]))
     return {
         "line": group.line,
         "id": group.id,

@@ -73,6 +73,25 @@ class Costs:
             self.tokens.add(cost["prompt_tokens"] + cost["completion_tokens"])
 
 
+class Trust:
+    """How sure rewards are, as far as rows say it (F4): standard errors, how many `triples` of answers that all met
+    beat each other in `cycles`, and the calls that equal answers saved (F6)."""
+
+    def __init__(self) -> None:
+        self.errors = Histogram()
+        self.cycles = self.triples = self.calls_saved = 0
+
+    def add(self, errors: Sequence[float | None] | None, measures: dict[str, Any] | None) -> None:
+        """What one group's row has."""
+        for error in errors or ():
+            if error is not None:
+                self.errors.add(error)
+        if measures:
+            self.cycles += measures["cycles"]
+            self.triples += measures["triples"]
+            self.calls_saved += measures["calls_saved"]
+
+
 class Sums:
     """Everything that is added up. Groups of one count among the groups and rewards, and not among the spreads."""
 
@@ -86,6 +105,7 @@ class Sums:
         self.seats = Seats()
         self.lengths = Lengths()
         self.costs = Costs()
+        self.trust = Trust()
 
     def add(self, row: dict[str, Any], verdicts: Sequence[Said | None], lengths: Sequence[int]) -> None:
         """One group: its row, its verdicts, how long its answers are."""
@@ -97,11 +117,13 @@ class Sums:
         if len(rewards) > 1:
             spread = spread_of(rewards)
             self.spreads.add(spread)
-            self.level += spread == 0
+            measures = row.get("measures")
+            self.level += measures["is_flat"] if measures else spread == 0
         self.with_defaults += row.get("failure_kind") is not None
         self.seats.add(verdicts)
         self.lengths.add(lengths, rewards)
         self.costs.add(row.get("judge"))
+        self.trust.add(row.get("standard_errors"), row.get("measures"))
 
 
 def spread_of(rewards: Sequence[float]) -> float:

@@ -52,7 +52,7 @@ class Seats:
     `by_ranking` had level scores. `ties` prefer neither, `defaults` are none.
 
     Pairs that were judged in both orders: `same` answer both times, the `other` one (the seat decided), `unsure` where
-    one of the two was a tie."""
+    one of the two was a tie. `points` is what the first seats scored more than the second, all added up."""
 
     first: int = 0
     second: int = 0
@@ -62,11 +62,17 @@ class Seats:
     same: int = 0
     other: int = 0
     unsure: int = 0
+    points: float = 0.0
 
     @property
     def all(self) -> int:
         """All verdicts, default scores included."""
         return self.first + self.second + self.ties + self.defaults
+
+    @property
+    def mean_lead(self) -> float:
+        """What the first seat scored more than the second, on average and in points; 0 without verdicts."""
+        return self.points / max(1, self.first + self.second + self.ties)
 
     @property
     def both_orders(self) -> int:
@@ -78,7 +84,9 @@ class Seats:
         for verdict in verdicts:
             if verdict is None:
                 self.defaults += 1
-            elif verdict.lead == 0:
+                continue
+            self.points += verdict.score_1 - verdict.score_2
+            if verdict.lead == 0:
                 self.ties += 1
             else:
                 self.by_ranking += verdict.is_level
