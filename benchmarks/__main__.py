@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import checkpoints, pure, table, workloads
+from benchmarks import checkpoints, fidelity, pure, table, workloads
 from benchmarks.table import Row
 
 Work = Callable[[], list[Row] | Awaitable[list[Row]]]
@@ -43,6 +43,7 @@ def works(p8: int) -> dict[str, tuple[str, Work]]:
         "P13": ("last member to reward with 512 groups in flight", workloads.latency),
         "P14": ("events a second of the state machine", pure.events),
         "P17": ("stalls that unusual bodies bring to other callers", workloads.unusual),
+        "F3": ("fidelity: how near the truth rewards come, per judge call", fidelity.targets),
         "C26": ("checkpoints: a request with them, a commit of 65,536 sessions", checkpoints.measure),
     }
 

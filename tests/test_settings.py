@@ -106,7 +106,7 @@ def test_an_integer_stands_for_a_float_and_a_float_never_for_an_integer(section:
 @pytest.mark.parametrize(("section", "key", "default"), numbers_of_the_configuration())
 def test_timeouts_are_above_zero_and_counts_at_least_one(section: str, key: str, default: Any) -> None:
     """H12: timeouts > 0, counts >= 1; only scores, pauses, bonuses and the port may be 0."""
-    zero_allowed = {"port", "retries", "retry_sleep_s", "default_score", "default_ranking", "top_percentile"}
+    zero_allowed = {"port", "retries", "retry_sleep_s", "default_score", "default_ranking", "top_percentile", "seed"}
     if key in zero_allowed or key.endswith(("_bonus", "_penalty")):
         Settings.model_validate({section: {key: 0}})
     else:

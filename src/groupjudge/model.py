@@ -112,6 +112,30 @@ class Metrics(NamedTuple):
     tiebreak_usage_rate: float
 
 
+class Measures(NamedTuple):
+    """F4: how far a group's verdicts can be trusted.
+
+    `position_bias`: how much more than the second seat the first one scored on average, in points; None without
+    verdicts. `swap_flip_rate`: of the pairs judged in both orders, the share (0..1) in which the swap turned the
+    verdict; None where none was. `cycles`: of the `triples` of answers that all met and none of which drew, how many
+    beat each other in a circle. `ties`: verdicts that nobody won. `ambiguous_replies`: verdicts whose reply held others
+    too. `default_scores`: verdicts for which these stood in. `calls_saved`: calls that equal answers made needless
+    (F6). `spread`: the population standard deviation of the rewards. `is_flat`: all rewards are equal, and teach
+    nothing.
+    """
+
+    position_bias: float | None
+    swap_flip_rate: float | None
+    cycles: int
+    triples: int
+    ties: int
+    ambiguous_replies: int
+    default_scores: int
+    calls_saved: int
+    spread: float
+    is_flat: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """The outcome of one member: a finite reward. `failure_kind` and `failure_reason` are set only where default scores
@@ -144,10 +168,13 @@ Outcome: TypeAlias = Rewarded | JudgeFailure | GroupFailure
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What judging a group brought: rewards in slot order, the verdicts behind them (as J2 orders them), their metrics,
-    and the note of J13 where default scores stood in."""
+    the note of J13 where default scores stood in, each reward's standard error (in slot order; None where unknown,
+    empty where nothing was asked for), and the group's measures."""
 
     rewards: tuple[float, ...]
     verdicts: tuple[Verdict, ...]
     metrics: Metrics | None
     failure_kind: str | None = None
     failure_reason: str | None = None
+    errors: tuple[float | None, ...] = ()
+    measures: Measures | None = None

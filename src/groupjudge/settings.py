@@ -221,10 +221,19 @@ class JudgeSettings(_Section):
 
 
 class ComparisonSettings(_Section):
-    """Which pairs of a group are judged, how often, and by which principle."""
+    """Which pairs of a group are judged, how often, and by which principle (J1, J2, F1, F6).
 
-    strategy: Literal["circular", "all_pairs"] = "circular"
+    `calls_per_answer` is for `circulant`, and for `adaptive` where `budget_calls` is null. `budget_calls` counts all
+    calls of a group; the first round of `adaptive` is asked in full, so it is at least one call an answer.
+    """
+
+    strategy: Literal["circular", "all_pairs", "circulant", "adaptive"] = "circular"
     judges_per_pair: Count = 1
+    calls_per_answer: Count = 3
+    both_orders: bool = False
+    budget_calls: Count | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    equal_answers: Literal["each", "once"] = "each"
     use_principle: bool = False
     default_principle: Text = (
         "Judge which answer is more correct, more helpful and clearer, and follows the instructions better."
@@ -238,7 +247,7 @@ class ScoringSettings(_Section):
     and a default that no judge can give is a way to mark members without a verdict.
     """
 
-    aggregator: Literal["simple_tiebreaker"] = "simple_tiebreaker"
+    aggregator: Literal["simple_tiebreaker", "least_squares", "bradley_terry", "win_rate"] = "simple_tiebreaker"
     default_score: float = 3.0
     default_ranking: float = 3.5
     score_range: Range | None = (1.0, 5.0)
@@ -295,9 +304,28 @@ class Settings(_Section):
     session: SessionSettings = SessionSettings()
 
     def relations(self) -> Iterator[Problem]:
-        """Members that say no size must not be refused for the size they are given."""
+        """Members that say no size must not be refused for the size they are given; a budget must do for a group."""
         if self.group.size > self.limits.max_group_size:
             yield Problem(
                 f"group.size ({self.group.size}) must be at most limits.max_group_size ({self.limits.max_group_size})",
                 ("group.size", "limits.max_group_size"),
+            )
+        yield from self._budget_problems()
+
+    def _budget_problems(self) -> Iterator[Problem]:
+        comparison = self.comparison
+        if comparison.budget_calls is None:
+            return
+        if comparison.strategy != "adaptive":
+            yield Problem(
+                f"comparison.budget_calls must be null where comparison.strategy is {comparison.strategy}: "
+                "only adaptive has a budget",
+                ("comparison.budget_calls", "comparison.strategy"),
+            )
+        least = self.group.size * comparison.judges_per_pair * (2 if comparison.both_orders else 1)
+        if comparison.budget_calls < least:
+            yield Problem(
+                f"comparison.budget_calls ({comparison.budget_calls}) must be at least {least}, the first round of a "
+                "group of group.size",
+                ("comparison.budget_calls", "group.size"),
             )

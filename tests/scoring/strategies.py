@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import strategies as st
 
 from groupjudge.model import AnswerTexts, Verdict
 from groupjudge.scoring import ScoringRules
+from groupjudge.scoring.aggregators import AGGREGATORS
 
 _PIECES = (
     *("# ", "#", "####### ", "- ", "-", "* ", "+ ", "1. ", "12.", "٣. ", "**", "*", "__", "_", "```", "`", "\n", " "),
@@ -32,7 +35,10 @@ numbers = st.one_of(
 )
 _weights = st.one_of(st.just(0.0), st.floats(0.01, 3))
 
-rules = st.builds(
+aggregators = st.sampled_from(sorted(AGGREGATORS))
+
+_rules = partial(
+    st.builds,
     ScoringRules,
     default_score=st.floats(-10, 10),
     reasoning_bonus=_weights,
@@ -43,6 +49,9 @@ rules = st.builds(
     style_penalty=_weights,
     emoji=st.sampled_from(["reference", "strict"]),
 )
+
+rules = _rules()
+any_rules = _rules(aggregator=aggregators)
 
 
 @st.composite

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from groupjudge.model import AnswerTexts, Verdict
 from groupjudge.scoring import NotFinite, ScoringRules, planned_pairs, score_group
-from groupjudge.scoring.rewards import LARGEST
+from groupjudge.scoring.limits import LARGEST
 
-from .strategies import groups, numbers, rules
+from .strategies import aggregators, any_rules, groups, numbers, rules
 from .twin import exact_scores
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "scoring.json").read_text("utf-8"))
@@ -48,15 +48,15 @@ def test_scores_equal_those_of_a_slow_exact_twin(group: tuple[list[AnswerTexts],
         assert scored.metrics == pytest.approx((mean, math.sqrt(variance), rate), rel=1e-9, abs=1e-9)
 
 
-@given(groups(min_size=2), rules, st.randoms(use_true_random=False))
+@given(groups(min_size=2), any_rules, st.randoms(use_true_random=False))
 def test_the_order_of_the_verdicts_changes_no_bit(group: Any, rules: ScoringRules, chance: random.Random) -> None:
     """J20."""
     texts, verdicts = group
     shuffled = chance.sample(verdicts, len(verdicts))
-    assert score_group(texts, shuffled, rules) == score_group(texts, verdicts, rules)
+    assert score_group(texts, shuffled, rules)[:3] == score_group(texts, verdicts, rules)[:3]
 
 
-@given(groups(min_size=2), rules, st.randoms(use_true_random=False))
+@given(groups(min_size=2), any_rules, st.randoms(use_true_random=False))
 def test_the_order_of_the_members_changes_no_bit(group: Any, rules: ScoringRules, chance: random.Random) -> None:
     """J20. Where two texts are equally short, the lower slot has the bonus (J15): there the order does count."""
     texts, verdicts = group
@@ -78,11 +78,11 @@ def _shortest_is_shared(texts: list[AnswerTexts]) -> bool:
     return False
 
 
-@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1), st.randoms(use_true_random=False))
-def test_members_with_equal_verdicts_get_equal_rewards(scores: Any, chance: random.Random) -> None:
+@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1), aggregators, st.randoms(use_true_random=False))
+def test_members_with_equal_verdicts_get_equal_rewards(scores: Any, aggregator: str, chance: random.Random) -> None:
     """J20: members 0 and 1 get the same verdicts against member 2, each in an order of its own."""
     verdicts = [Verdict(slot, 2, 0, *score) for slot in (0, 1) for score in chance.sample(scores, len(scores))]
-    rules = ScoringRules(reasoning_length_penalty=0.3, answer_length_penalty=0.7, style_penalty=1.5)
+    rules = ScoringRules(aggregator, reasoning_length_penalty=0.3, answer_length_penalty=0.7, style_penalty=1.5)
     scored = score_group([PLAIN, PLAIN, AnswerTexts("**longer**", "hm")], verdicts, rules)
     assert scored.base_scores[0] == scored.base_scores[1]
     assert scored.rewards[0] == scored.rewards[1]
@@ -100,12 +100,12 @@ def test_a_sum_of_tenths_does_not_depend_on_its_order() -> None:
 def test_a_single_answer_has_the_default_score_and_no_bonus_or_penalty() -> None:
     """H6, L9."""
     rules = ScoringRules(default_score=2.5, reasoning_bonus=1, answer_bonus=1, answer_length_penalty=1)
-    assert score_group([AnswerTexts("yes", "hm")], [], rules) == ((2.5,), (2.5,), None)
+    assert score_group([AnswerTexts("yes", "hm")], [], rules)[:3] == ((2.5,), (2.5,), None)
 
 
 def test_no_answers_have_no_rewards() -> None:
     """H6."""
-    assert score_group([], [], ScoringRules(answer_bonus=1)) == ((), (), None)
+    assert score_group([], [], ScoringRules(answer_bonus=1))[:3] == ((), (), None)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, LARGEST * 10, -LARGEST * 10])
@@ -149,7 +149,9 @@ def test_a_verdict_on_anything_but_two_members_is_an_error(i: int, j: int) -> No
 
 
 def test_an_unknown_aggregator_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no aggregator 'median'; there are: simple_tiebreaker"):
+    with pytest.raises(
+        ValueError, match="no aggregator 'median'; there are: bradley_terry, least_squares, simple_tiebreaker"
+    ):
         score_group([PLAIN], [], ScoringRules(aggregator="median"))
 
 

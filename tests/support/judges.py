@@ -249,6 +249,8 @@ class Counted:
     tokens: list[tuple[int, int]] = field(default_factory=list)
     ambiguities: int = 0
     defaults: int = 0
+    saved: int = 0
+    flat: int = 0
 
     def tried(self, result: str, status: int | None, seconds: float) -> None:
         assert seconds >= 0
@@ -266,3 +268,7 @@ class Counted:
 
     def defaulted(self) -> None:
         self.defaults += 1
+
+    def group_scored(self, *, calls_saved: int, is_flat: bool) -> None:
+        self.saved += calls_saved
+        self.flat += is_flat

@@ -121,7 +121,7 @@ class HttpJudge:
             last = await self._try(prepared, pair)
             tries.append(last)
             if last.reading is not None:
-                return JudgeCall(last.reading)
+                return JudgeCall(last.reading, ambiguous=last.ambiguous)
             if last.result in _NOT_TRIED_AGAIN:
                 break
         return _ending(tries)

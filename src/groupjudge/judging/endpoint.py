@@ -40,6 +40,7 @@ class Try(NamedTuple):
     reading: Reading | None = None
     retry_after: float | None = None
     tokens: int | None = None
+    ambiguous: bool = False
 
     @property
     def is_too_many(self) -> bool:
@@ -152,7 +153,8 @@ class Endpoint:
         if read.ambiguous:
             self._events.ambiguous()
         if read.reading is not None:
-            return Try("ok", status=response.status, reading=read.reading, tokens=tokens)
+            ambiguous = read.ambiguous
+            return Try("ok", status=response.status, reading=read.reading, tokens=tokens, ambiguous=ambiguous)
         problem = self._transport.scrubber.excerpt(read.problem, _PROBLEM_SHOWN)
         return Try("unreadable", problem + self._quoted(reply.text), "unreadable", response.status, tokens=tokens)
 

@@ -29,10 +29,12 @@ class Comparison(NamedTuple):
 
 class JudgeCall(NamedTuple):
     """How one call ended. `reading` is None where the judge did reply, and no try could be read (J13); `problem` then
-    says why, for the caller to read (bounded; it may quote the judge)."""
+    says why, for the caller to read (bounded; it may quote the judge). `ambiguous`: the reply that was read held
+    differing verdicts (J11)."""
 
     reading: Reading | None
     problem: str = ""
+    ambiguous: bool = False
 
 
 class Judge(Protocol[Prepared]):
@@ -83,6 +85,10 @@ class JudgeEvents(Protocol):
     def defaulted(self) -> None:
         """The default scores stood in for one pair (J13)."""
 
+    def group_scored(self, *, calls_saved: int, is_flat: bool) -> None:
+        """A group has its rewards: `calls_saved` were needless for equal answers (F6); `is_flat`: all are equal
+        (F4)."""
+
 
 class NoEvents:
     """Counts nothing."""
@@ -92,3 +98,4 @@ class NoEvents:
     def used(self, prompt_tokens: int, completion_tokens: int) -> None: ...
     def ambiguous(self) -> None: ...
     def defaulted(self) -> None: ...
+    def group_scored(self, *, calls_saved: int, is_flat: bool) -> None: ...

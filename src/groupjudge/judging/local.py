@@ -121,7 +121,7 @@ class ChatWay:
         if not said["finished"]:
             return JudgeCall(None, "the embedded judge's reply is unfinished")
         read = read_verdict(said["text"], self._rules)
-        return JudgeCall(read.reading, read.problem)
+        return JudgeCall(read.reading, read.problem, read.ambiguous)
 
     def _prompt(self, group: LocalGroup, pair: Pair, limit: int) -> str:
         first, second = (disarmed(shortened(group.answers[slot], limit)) for slot in (pair.i, pair.j))

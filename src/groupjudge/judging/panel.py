@@ -1,20 +1,28 @@
-"""All pairs of a group before one judge: planned, asked at once, scored (J1-J3, J10, J13)."""
+"""All pairs of a group before one judge: planned, asked round by round, scored (J1-J3, J10, J13, F1, F4, F6)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal
+from functools import partial
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from groupjudge.errors import JudgeFailed
 from groupjudge.judging.judge import Judge, JudgeCall, JudgeEvents, NoEvents, Prepared
-from groupjudge.model import AnswerTexts, Judgement, Pair, Reading, Topic, Verdict
-from groupjudge.scoring import ScoringRules, planned_pairs, score_group
+from groupjudge.model import AnswerTexts, Judgement, Pair, Reading, Slot, Topic, Verdict
+from groupjudge.scoring import PairRules, ScoringRules, first_pairs, next_pairs, planned_calls, score_group
+from groupjudge.scoring.measures import measured
+
+T = TypeVar("T")
 
 DEFAULTED = "groupjudge:default_scores"
 """The `failure_kind` of a group in which default scores stood in for verdicts (J13)."""
 _REASON_SHOWN = 2000
+_QUICK = {"simple_tiebreaker": 4096, "win_rate": 2048}
+_QUICK_MODEL = 64
+"""Up to so many verdicts are scored on the event loop (by the aggregators named here, and by the others): some 10 ms at
+most. More would hold up other callers (H11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,31 @@ class PanelRules:
     use_principle: bool = False
     on_unreadable: Literal["fail", "default_scores"] = "fail"
     scoring: ScoringRules = field(default_factory=ScoringRules)
+    calls_per_answer: int = 3
+    both_orders: bool = False
+    budget_calls: int | None = None
+    seed: int = 0
+    equal_answers: Literal["each", "once"] = "each"
+
+    @property
+    def pairs(self) -> PairRules:
+        """The part that says which pairs are judged."""
+        return PairRules(
+            self.strategy,
+            self.judges_per_pair,
+            calls_per_answer=self.calls_per_answer,
+            both_orders=self.both_orders,
+            budget_calls=self.budget_calls,
+            seed=self.seed,
+        )
+
+
+class _Asked(NamedTuple):
+    """A pair that was asked (its slots are the group's), how the call ended, and the verdict it stands for."""
+
+    pair: Pair
+    call: JudgeCall
+    verdict: Verdict
 
 
 class Panel(Generic[Prepared]):
@@ -35,24 +68,43 @@ class Panel(Generic[Prepared]):
     def __init__(self, judge: Judge[Prepared], rules: PanelRules, events: JudgeEvents | None = None) -> None:
         self._judge = judge
         self._rules = rules
+        self._pairs = rules.pairs
         self._events: JudgeEvents = events or NoEvents()
 
     async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
-        """Judge the answers of one group, in slot order: every planned pair once, all of them at once as far as the
-        judge has places.
+        """Judge the answers of one group, in slot order: every planned pair once, all pairs of a round at once as far
+        as the judge has places. Where equal answers are judged once, pairs are planned for the distinct ones.
 
         Raises JudgeFailed as soon as one pair has failed for good, and scoring's NotFinite. However it ends, it leaves
         no task and no call behind.
         """
-        pairs = planned_pairs(len(texts), self._rules.strategy, self._rules.judges_per_pair)
-        calls = await self._ask(topic, texts, pairs) if pairs else []
-        verdicts = tuple(self._verdict(pair, call) for pair, call in zip(pairs, calls, strict=True))
-        scored = score_group(texts, verdicts, self._rules.scoring)
-        note = _default_note(pairs, calls)
-        return Judgement(scored.rewards, verdicts, scored.metrics, DEFAULTED if note else None, note)
+        same = first_of_equals(texts) if self._rules.equal_answers == "once" else None
+        slots = sorted(set(same)) if same else list(range(len(texts)))
+        asked = await self._ask_all(topic, texts, slots)
+        return await self._judgement(texts, asked, same)
 
-    async def _ask(self, topic: Topic, texts: Sequence[AnswerTexts], pairs: Iterable[Pair]) -> list[JudgeCall]:
+    async def _ask_all(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot]) -> list[_Asked]:
+        """Ask round by round for pairs of `slots`. Listed by judge index, then as the pairs were planned (J2)."""
+        pairs = first_pairs(len(slots), self._pairs)
+        if not pairs:
+            return []
         prepared = self._judge.prepare(Topic(topic.conversation, self._principle(topic)), texts)
+        asked: list[_Asked] = []
+        verdicts: list[Verdict] = []  # on places among `slots`, which is what rounds are planned in
+        while pairs:
+            seated = [Pair(slots[pair.i], slots[pair.j], pair.judge) for pair in pairs]
+            calls = await self._ask(prepared, seated)
+            asked += [_Asked(*each, self._verdict(*each)) for each in zip(seated, calls, strict=True)]
+            verdicts += [self._verdict(*each) for each in zip(pairs, calls, strict=True)]
+            pairs = await self._next_round(len(slots), verdicts)
+        return sorted(asked, key=lambda each: each.pair.judge)
+
+    async def _next_round(self, size: int, verdicts: Sequence[Verdict]) -> list[Pair]:
+        if self._pairs.strategy != "adaptive":
+            return []
+        return await _computed(partial(next_pairs, size, self._pairs, verdicts), len(verdicts) <= _QUICK_MODEL)
+
+    async def _ask(self, prepared: Prepared, pairs: Iterable[Pair]) -> list[JudgeCall]:
         try:
             # Its tasks start in the order in which they are made, so they queue at the gate as the pairs are planned.
             async with asyncio.TaskGroup() as group:
@@ -69,6 +121,27 @@ class Panel(Generic[Prepared]):
             self._events.defaulted()
         return call
 
+    async def _judgement(
+        self, texts: Sequence[AnswerTexts], asked: Sequence[_Asked], same: Sequence[Slot] | None
+    ) -> Judgement:
+        verdicts = tuple(each.verdict for each in asked)
+        rules = self._rules.scoring
+        is_quick = len(verdicts) <= _QUICK.get(rules.aggregator, _QUICK_MODEL)
+        scored = await _computed(partial(score_group, texts, verdicts, rules, same), is_quick)
+        measures = await _computed(partial(measured, verdicts, scored.rewards), is_quick)
+        measures = measures._replace(
+            ambiguous_replies=sum(1 for each in asked if each.call.ambiguous),
+            default_scores=sum(1 for each in asked if each.call.reading is None),
+            calls_saved=self._calls_saved(same) if same else 0,
+        )
+        self._events.group_scored(calls_saved=measures.calls_saved, is_flat=measures.is_flat)
+        note = _default_note(asked)
+        kind = DEFAULTED if note else None
+        return Judgement(scored.rewards, verdicts, scored.metrics, kind, note, scored.errors, measures)
+
+    def _calls_saved(self, same: Sequence[Slot]) -> int:
+        return planned_calls(len(same), self._pairs) - planned_calls(len(set(same)), self._pairs)
+
     def _principle(self, topic: Topic) -> str | None:
         """J10: the request's, else the configured one; None where principles are off."""
         if not self._rules.use_principle:
@@ -81,19 +154,31 @@ class Panel(Generic[Prepared]):
         return Verdict(*pair, *(call.reading or default))
 
 
+async def _computed(work: Callable[[], T], is_quick: bool) -> T:
+    """What `work` gives: on the loop where it is quick, else in a thread. There a cancelled one is finished and thrown
+    away: it is arithmetic, and touches nothing."""
+    return work() if is_quick else await asyncio.to_thread(work)
+
+
+def first_of_equals(texts: Sequence[AnswerTexts]) -> list[Slot]:
+    """For each slot the lowest one with an equal answer text: all that a judge sees of an answer (F6)."""
+    first: dict[str, Slot] = {}
+    return [first.setdefault(text.answer, slot) for slot, text in enumerate(texts)]
+
+
 def _the_one_to_report(failures: Sequence[BaseException]) -> BaseException:
     """Of failures that came together, one that is no judge's fault: it is a defect, and must not hide."""
     return next((failure for failure in failures if not isinstance(failure, JudgeFailed)), failures[0])
 
 
-def _default_note(pairs: Sequence[Pair], calls: Sequence[JudgeCall]) -> str | None:
+def _default_note(asked: Sequence[_Asked]) -> str | None:
     """What is said to the members of a group in which default scores stood in; None where none did."""
-    defaulted = [(pair, call) for pair, call in zip(pairs, calls, strict=True) if call.reading is None]
+    defaulted = [each for each in asked if each.call.reading is None]
     if not defaulted:
         return None
-    pair, call = defaulted[0]
+    pair, call, _ = defaulted[0]
     note = (
-        f"the default scores stood in for {len(defaulted)} of {len(calls)} verdicts that could not be read; "
+        f"the default scores stood in for {len(defaulted)} of {len(asked)} verdicts that could not be read; "
         f"answers {pair.i} and {pair.j}: {call.problem}"
     )
     return note[:_REASON_SHOWN]

@@ -138,8 +138,8 @@ def _check_half_line(beginning: bytes, path: Path) -> None:
 
 
 def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) -> dict[str, Any]:
-    """What is written of a group: rewards in slot order, every verdict, the metrics, what it cost (`judge`); `input` is
-    the digest of what was judged."""
+    """What is written of a group: rewards in slot order, every verdict, the metrics, how sure the rewards are (F4),
+    what it cost (`judge`); `input` is the digest of what was judged."""
     row: dict[str, Any] = {
         "line": group.line,
         "lines": list(group.lines),
@@ -149,6 +149,8 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
         "rewards": list(judgement.rewards),
         "verdicts": [verdict._asdict() for verdict in judgement.verdicts],
         "metrics": judgement.metrics._asdict() if judgement.metrics else None,
+        "standard_errors": list(judgement.errors) or None,
+        "measures": judgement.measures._asdict() if judgement.measures else None,
         "judge": usage.row(),
     }
     if judgement.failure_kind is not None:

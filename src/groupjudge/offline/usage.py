@@ -74,3 +74,5 @@ class UsageEvents:
     def defaulted(self) -> None:
         if usage := _current.get():
             usage.defaulted += 1
+
+    def group_scored(self, *, calls_saved: int, is_flat: bool) -> None: ...

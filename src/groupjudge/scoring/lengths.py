@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from groupjudge.model import AnswerTexts
+from groupjudge.model import AnswerTexts, Slot
 from groupjudge.scoring.centering import centred_weights
 from groupjudge.scoring.rules import ScoringRules
 
 
-def add_length_bonuses(base: Sequence[float], texts: Sequence[AnswerTexts], rules: ScoringRules) -> list[float]:
+def add_length_bonuses(
+    base: Sequence[float], texts: Sequence[AnswerTexts], rules: ScoringRules, same: Sequence[Slot] | None = None
+) -> list[float]:
     """The base scores with the bonuses of J15: first that of the reasoning, then that of the answer.
 
     Each goes to the shortest non-empty text (lowest slot on ties), if its member's score, an earlier bonus included,
-    reaches the threshold: the base score at index max(0, int(N * top_percentile) - 1), sorted high to low.
+    reaches the threshold: the base score at index max(0, int(N * top_percentile) - 1), sorted high to low. Where `same`
+    names the slot that was judged for each (F6), members with the winner's answer and an equal length win with it.
     """
     scores = list(base)
     rank = max(0, int(len(scores) * rules.top_percentile) - 1)
@@ -28,9 +31,16 @@ def add_length_bonuses(base: Sequence[float], texts: Sequence[AnswerTexts], rule
         written = [slot for slot, length in enumerate(lengths) if length > 0]
         if bonus > 0 and written:
             winner = min(written, key=lengths.__getitem__)
-            if scores[winner] >= threshold:
-                scores[winner] += bonus
+            for slot in _winners(winner, lengths, same):
+                if scores[slot] >= threshold:
+                    scores[slot] += bonus
     return scores
+
+
+def _winners(winner: Slot, lengths: Sequence[int], same: Sequence[Slot] | None) -> list[Slot]:
+    if same is None:
+        return [winner]
+    return [slot for slot, rep in enumerate(same) if rep == same[winner] and lengths[slot] == lengths[winner]]
 
 
 def length_penalties(texts: Sequence[AnswerTexts], rules: ScoringRules) -> list[float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from groupjudge.model import Metrics, Verdict
-from groupjudge.scoring.aggregators import needs_tiebreak
+from groupjudge.scoring.tiebreak import needs_tiebreak
 
 
 def verdict_metrics(verdicts: Sequence[Verdict]) -> Metrics | None:

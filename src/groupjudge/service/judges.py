@@ -34,6 +34,11 @@ def open_panel(settings: Settings, judge: Judge[Any], events: JudgeEvents) -> Pa
         judges_per_pair=settings.comparison.judges_per_pair,
         use_principle=settings.comparison.use_principle,
         on_unreadable=settings.judge.on_unreadable,
+        calls_per_answer=settings.comparison.calls_per_answer,
+        both_orders=settings.comparison.both_orders,
+        budget_calls=settings.comparison.budget_calls,
+        seed=settings.comparison.seed,
+        equal_answers=settings.comparison.equal_answers,
         scoring=ScoringRules(**settings.scoring.model_dump(exclude={"score_range", "ranking_range"})),
     )
     return Panel(judge, rules, events)

@@ -71,6 +71,7 @@ class Metrics(Collector):
         self._calls = dict.fromkeys(CALL_RESULTS, 0)
         self._tokens = dict.fromkeys(TOKEN_KINDS, 0)
         self._ambiguous = self._defaulted = 0
+        self._flat = self._saved = 0
         self._watched: list[Watched] = []
 
         def durations(name: str, help_: str, buckets: Sequence[float] = _SECONDS) -> Callable[[float], None]:
@@ -114,6 +115,9 @@ class Metrics(Collector):
         yield Watched("groupjudge_ambiguous_replies_total", ambiguous, lambda: self._ambiguous)
         defaulted = "Comparisons that got the default scores."
         yield Watched("groupjudge_default_scores_total", defaulted, lambda: self._defaulted)
+        yield Watched("groupjudge_flat_groups_total", "Groups whose rewards are all equal.", lambda: self._flat)
+        saved = "Judge calls that equal answers made needless."
+        yield Watched("groupjudge_judge_calls_saved_total", saved, lambda: self._saved)
 
     # -- the routes
     def replied(self, route: str, code: str) -> None:
@@ -163,6 +167,11 @@ class Metrics(Collector):
 
     def defaulted(self) -> None:
         self._defaulted += 1
+
+    def group_scored(self, *, calls_saved: int, is_flat: bool) -> None:
+        """A group has its rewards."""
+        self._saved += calls_saved
+        self._flat += is_flat
 
     # -- what the status shows
     def judge_totals(self) -> dict[str, object]:

@@ -241,6 +241,16 @@ def metric_row(judgement: Judgement) -> dict[str, float] | None:
     return judgement.metrics._asdict() if judgement.metrics else None
 
 
+def trust_rows(judgement: Judgement) -> dict[str, Any]:
+    """How sure a group's rewards are (F4): each one's standard error, and the group's measures; null without
+    verdicts."""
+    measures = judgement.measures
+    return {
+        "standard_errors": list(judgement.errors) or None,
+        "measures": None if measures is None else measures._asdict(),
+    }
+
+
 def group_row(view: GroupView, now: float) -> dict[str, Any]:
     """One group in `/v1/groups`: no text, no fingerprint. Ages are in seconds."""
     named = not isinstance(view.key, UnnamedKey)
@@ -261,13 +271,14 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
 
 
 def group_details(view: GroupView, now: float, shown: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One group in `/v1/groups/{id}/{attempt}` (F5): its row, and of a completed one rewards, verdicts and
-    metrics. `shown`: its texts, where they may be."""
+    """One group in `/v1/groups/{id}/{attempt}` (F5): its row, and of a completed one rewards, verdicts, metrics,
+    standard errors and measures. `shown`: its texts, where they may be."""
     row = group_row(view, now) | ({} if shown is None else {"texts": shown})
     if view.judgement is not None:
         row["rewards"] = list(view.judgement.rewards)
         row["verdicts"] = verdict_rows(view.judgement)
         row["metrics"] = metric_row(view.judgement)
+        row |= trust_rows(view.judgement)
     return row
 
 

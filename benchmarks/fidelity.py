@@ -1,0 +1,232 @@
+"""How near the truth rewards come for a number of judge calls (F3): simulated judges of known qualities.
+
+A trial draws 16 qualities (standard normal), lets a judge compare pairs as a schedule plans them, and looks at the
+rewards that an aggregator makes of it: Spearman's correlation with the qualities, and whether the best answer has the
+highest one. The first three judges are those that the targets were set with, and their formulas are not ours to change;
+the others differ in kind, so that nothing is tuned to the first three.
+
+    python -m benchmarks.fidelity [--trials 400] [--judge NAME] [--size 16]     # every schedule and aggregator
+    python -m benchmarks --only F3                                              # the targets, and the plain way beside
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from benchmarks.table import Row
+from groupjudge.model import Verdict
+from groupjudge.scoring import PairRules, ScoringRules, first_pairs, next_pairs
+from groupjudge.scoring.aggregators import AGGREGATORS
+
+SIZE = 16
+Judge = Callable[[random.Random, float, float], tuple[float, float, float]]
+"""Chance and two qualities -> the three numbers of a verdict."""
+
+
+def _clipped(value: float, low: int, high: int) -> float:
+    return float(min(max(round(value), low), high))
+
+
+def usual(bias: float, noise: float, leniency: float) -> Judge:
+    """A judge that scores 1 to 5, is biased towards the first seat, and more lenient in one call than in another."""
+
+    def judge(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+        ahead, shift = a - b, rng.gauss(0, leniency)
+        first = 3 + shift + 0.9 * a + 0.35 * ahead + bias / 2 + rng.gauss(0, noise)
+        second = 3 + shift + 0.9 * b - 0.35 * ahead - bias / 2 + rng.gauss(0, noise)
+        ranking = 3.5 - (ahead + bias / 2 + rng.gauss(0, noise)) * 1.1
+        return _clipped(first, 1, 5), _clipped(second, 1, 5), _clipped(ranking, 1, 6)
+
+    return judge
+
+
+def _hundred(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """Scores 0 to 100 without contrast or leniency; rankings of one of two kinds only."""
+    first, second = (60 + 12 * quality + rng.gauss(0, 15) for quality in (a, b))
+    return _clipped(first, 0, 100), _clipped(second, 0, 100), 2.0 if a - b + rng.gauss(0, 1) > 0 else 5.0
+
+
+def _half_ties(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """Half of the time both answers get one score, and the ranking is the middle or one step off."""
+    first, second, ranking = usual(0.3, 0.8, 0.5)(rng, a, b)
+    if rng.random() < 0.5:
+        level = _clipped((first + second) / 2, 1, 5)
+        return level, level, 3.0 if a - b + rng.gauss(0, 1) > 0 else 4.0
+    return first, second, ranking
+
+
+def _no_ranking(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """The ranking is missing, so that the default stands in."""
+    first, second, _ = usual(0.3, 1.0, 0.5)(rng, a, b)
+    return first, second, 3.5
+
+
+def _wild_ranking(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """The ranking says nothing."""
+    first, second, _ = usual(0.3, 0.8, 0.5)(rng, a, b)
+    return first, second, float(rng.randint(1, 6))
+
+
+def _long_tails(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """One verdict in seven has the answers mixed up."""
+    return usual(0.3, 0.6, 0.5)(rng, *((b, a) if rng.random() < 1 / 7 else (a, b)))
+
+
+def _chance(rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+    """Knows nothing."""
+    return float(rng.randint(1, 5)), float(rng.randint(1, 5)), float(rng.randint(1, 6))
+
+
+class Length:
+    """Follows length: answers have a length that has nothing to do with their quality, and the judge goes half by
+    it."""
+
+    def __init__(self) -> None:
+        self._of: dict[float, float] = {}
+
+    def __call__(self, rng: random.Random, a: float, b: float) -> tuple[float, float, float]:
+        lengths = [self._of.setdefault(quality, rng.gauss(0, 1)) for quality in (a, b)]
+        seen = [0.7 * quality + 0.7 * length for quality, length in zip((a, b), lengths, strict=True)]
+        return usual(0.3, 0.8, 0.5)(rng, *seen)
+
+
+GIVEN: dict[str, Callable[[], Judge]] = {
+    "fair, quiet": lambda: usual(0.0, 0.6, 0.5),
+    "biased": lambda: usual(0.6, 0.6, 0.5),
+    "biased, noisy": lambda: usual(0.6, 1.0, 0.8),
+}
+OTHERS: dict[str, Callable[[], Judge]] = {
+    "very noisy": lambda: usual(0.3, 2.0, 0.3),
+    "moody": lambda: usual(0.3, 0.8, 2.0),
+    "scores to 100": lambda: _hundred,
+    "ties half the time": lambda: _half_ties,
+    "no ranking": lambda: _no_ranking,
+    "wild ranking": lambda: _wild_ranking,
+    "mixes up": lambda: _long_tails,
+    "follows length": Length,
+    "random": lambda: _chance,
+}
+JUDGES = GIVEN | OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A schedule and an aggregator."""
+
+    shown: str
+    pairs: PairRules
+    aggregator: str
+
+
+class Measured(NamedTuple):
+    """Calls of a group, mean Spearman correlation, share of trials in which the best answer was found."""
+
+    calls: int
+    spearman: float
+    best: float
+
+
+def measure(way: Way, judge: Judge, size: int, trials: int, seed: int = 0) -> Measured:
+    """So many groups, from one seed."""
+    rng, aggregate, rules = random.Random(seed), AGGREGATORS[way.aggregator], ScoringRules()
+    correlations, found, calls = [], [], 0
+    for _ in range(trials):
+        truth = [rng.gauss(0, 1) for _ in range(size)]
+        verdicts: list[Verdict] = []
+        pairs = first_pairs(size, way.pairs)
+        while pairs:
+            verdicts += [Verdict(*pair, *judge(rng, truth[pair.i], truth[pair.j])) for pair in pairs]
+            pairs = next_pairs(size, way.pairs, verdicts)
+        scores = aggregate(size, verdicts, rules).scores
+        correlations.append(spearman(scores, truth))
+        found.append(scores.index(max(scores)) == truth.index(max(truth)))
+        calls = len(verdicts)
+    return Measured(calls, fmean(correlations), fmean(found))
+
+
+def spearman(a: list[float], b: list[float]) -> float:
+    """The rank correlation, equal values sharing their mean rank; 0 where one side is all equal."""
+    ranks = [_ranks(values) for values in (a, b)]
+    middle = (len(a) + 1) / 2
+    left, right = ([rank - middle for rank in own] for own in ranks)
+    size = sum(x * x for x in left) * sum(y * y for y in right)
+    return sum(x * y for x, y in zip(left, right, strict=True)) / size**0.5 if size else 0.0
+
+
+def _ranks(values: list[float]) -> list[float]:
+    return [sum(other < value for other in values) + (values.count(value) + 1) / 2 for value in values]
+
+
+def circulant(calls: int) -> PairRules:
+    return PairRules("circulant", calls_per_answer=calls)
+
+
+def adaptive(budget: int) -> PairRules:
+    return PairRules("adaptive", budget_calls=budget)
+
+
+PLAIN = "simple_tiebreaker"
+TARGETS = (
+    (Way("circular, least squares", PairRules(), "least_squares"), circulant(1), 0.80, 0.48),
+    (Way("circulant of 2, least squares", circulant(2), "least_squares"), circulant(2), 0.89, 0.62),
+    (Way("circulant of 3, least squares", circulant(3), "least_squares"), circulant(3), 0.93, 0.69),
+    (Way("adaptive of 120, least squares", adaptive(120), "least_squares"), PairRules("all_pairs"), 0.96, 0.80),
+)
+
+
+def targets(trials: int = 1000) -> list[Row]:
+    """F3 with its judge, and at equal calls the plain way as the baseline; then the other judges: by how much the model
+    is better there."""
+    rows = []
+    judge = GIVEN["biased, noisy"]()
+    for way, beside, correlation, best in TARGETS:
+        ours = measure(way, judge, SIZE, trials)
+        plain = measure(Way("", beside, PLAIN), judge, SIZE, trials)
+        what = f"{ours.calls} calls, {way.shown}: "
+        rows.append(Row("F3", what + "Spearman", "", ours.spearman, correlation, plain.spearman, at_least=True))
+        rows.append(Row("F3", what + "best found", "", ours.best, best, plain.best, at_least=True))
+    for name, make in JUDGES.items():
+        if name not in ("biased, noisy", "random"):
+            for way, beside, *_ in TARGETS:
+                ours, plain = (measure(each, make(), SIZE, trials // 4) for each in (way, Way("", beside, PLAIN)))
+                what = f"judge: {name}; {ours.calls} calls, {way.shown}"
+                target = plain.spearman - 0.01
+                rows.append(Row("F3", what, "", ours.spearman, target, plain.spearman, at_least=True))
+    return rows
+
+
+def ways(size: int) -> Iterator[Way]:
+    """Every schedule of some sizes with every aggregator."""
+    schedules = {"circular": PairRules()} | {f"circulant {k}": circulant(k) for k in (2, 3, 4)}
+    schedules |= {f"adaptive {k} N": adaptive(k * size) for k in (2, 3, 4)}
+    schedules |= {"circular, both orders": PairRules(both_orders=True), "all pairs": PairRules("all_pairs")}
+    schedules["adaptive, as all pairs"] = adaptive(size * (size - 1) // 2)
+    for shown, rules in schedules.items():
+        for aggregator in AGGREGATORS:
+            yield Way(shown, rules, aggregator)
+
+
+def main() -> None:
+    """Print the whole table."""
+    parser = argparse.ArgumentParser(description="Fidelity of every schedule and aggregator, with simulated judges.")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--judge", choices=JUDGES, action="append", help="only this one; may be given again")
+    options = parser.parse_args()
+    for name in options.judge or JUDGES:
+        print(f"\njudge: {name}\n{'schedule':24s}{'aggregator':20s}{'calls':>6s}{'Spearman':>10s}{'best':>6s}")
+        for way in ways(options.size):
+            found = measure(way, JUDGES[name](), options.size, options.trials)
+            print(
+                f"{way.shown:24s}{way.aggregator:20s}{found.calls:6d}{found.spearman:10.3f}{found.best:6.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
