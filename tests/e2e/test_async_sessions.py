@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from .calling import Reply, until
+from .calling import Connection, Reply, request, until
 from .groups import Group
 from .training import Agent, Controller, Run, TrainingJudge, agents_of, gather
 
@@ -57,7 +57,7 @@ async def left(controller: Controller, group: Group, **headers: str) -> list[Age
 
 async def test_the_session_ends_with_the_reply_that_delivers_its_outcome(run: Run) -> None:
     """C2, A2: not with the 202, and not with a request of somebody else: another session, none, or a HEAD."""
-    async with run.life() as (_, controller):
+    async with run.life() as (server, controller):
         agents = await left(controller, Group("g"))
         first, second, *_ = agents
         assert await sessions(controller) == 4
@@ -68,6 +68,10 @@ async def test_the_session_ends_with_the_reply_that_delivers_its_outcome(run: Ru
         assert (await controller.client.get(f"/ng-rollout/{second.key}{path}")).status == 200
         others = f"/ng-rollout/{agents[2].key}{path}"
         assert (await controller.client.get(others, {"Cookie": agents[2].cookie})).status == 200
+        async with Connection(server.port) as connection:
+            headers = {"Cookie": second.cookie}
+            await connection.send(request("HEAD", f"/ng-rollout/{second.key}{path}", headers=headers))
+            assert (await connection.reply(to_head=True)).status == 200
         assert await sessions(controller) == 3
         await gather(*(fetch(agent, controller) for agent in agents))
         assert await sessions(controller) == 0

@@ -7,10 +7,31 @@ reward tells which arrival, and with it which group, attempt, run, slot and answ
 
 from __future__ import annotations
 
-from groupjudge.core.effects import Release, Settle, StartJudging
-from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, Rewarded, Run, Slot, Ticket
+from typing import NamedTuple
+
+from groupjudge.core.effects import Release, Settle, SettleAll, StartJudging
+from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, Outcome, Rewarded, Run, Slot, Ticket
 
 Group = tuple[GroupKey, Attempt]
+
+
+class Watcher(NamedTuple):
+    """Somebody who asked for a member without bringing it (A2)."""
+
+    key: GroupKey
+    attempt: Attempt
+    slot: Slot
+
+
+class Whole(NamedTuple):
+    """Somebody who brought a whole group (A1)."""
+
+    key: GroupKey
+    attempt: Attempt
+    arrivals: tuple[Arrival, ...]
+
+
+Caller = Arrival | Watcher | Whole
 
 
 class Violation(AssertionError):
@@ -20,7 +41,7 @@ class Violation(AssertionError):
 class Checker:
     def __init__(self, default_score: float) -> None:
         self.default_score = default_score
-        self.open: dict[Ticket, Arrival] = {}
+        self.open: dict[Ticket, Caller] = {}
         self.open_of: dict[Group, set[Ticket]] = {}
         self.held: dict[int, Arrival] = {}
         self.judged: dict[int, tuple[Run, Slot, Arrival]] = {}
@@ -35,11 +56,13 @@ class Checker:
 
     # What passes
 
-    def accepted(self, ticket: Ticket, arrival: Arrival) -> None:
+    def accepted(self, ticket: Ticket, caller: Caller) -> None:
         _demand(ticket not in self.open, "a ticket was given twice")
-        self.open[ticket] = arrival
-        self.open_of.setdefault(arrival[:2], set()).add(ticket)
-        self.held[_serial(arrival)] = arrival
+        self.open[ticket] = caller
+        self.open_of.setdefault(caller[:2], set()).add(ticket)
+        if not isinstance(caller, Watcher):
+            for arrival in caller.arrivals if isinstance(caller, Whole) else (caller,):
+                self.held[_serial(arrival)] = arrival
         self.just_accepted = ticket
         self.accepted_count += 1
 
@@ -49,12 +72,28 @@ class Checker:
 
     def settled(self, effect: Settle) -> None:
         ticket, slot, outcome = effect
+        arrival = self._answered(ticket)
+        _demand(not isinstance(arrival, Whole), "a whole group's caller got one member's outcome")
+        self._told(ticket, arrival, slot, outcome)  # type: ignore[arg-type]
+
+    def settled_all(self, effect: SettleAll) -> None:
+        whole = self._answered(effect.ticket)
+        _demand(isinstance(whole, Whole), "one member's caller got a whole group's outcomes")
+        assert isinstance(whole, Whole)
+        _demand(len(effect.outcomes) == len(whole.arrivals), "a whole group got another number of outcomes")
+        for slot, (arrival, outcome) in enumerate(zip(whole.arrivals, effect.outcomes, strict=True)):
+            self._told(effect.ticket, arrival, slot, outcome)
+
+    def _answered(self, ticket: Ticket) -> Caller:
         _demand(ticket in self.open, "a reply to nobody, to one that left, or a second reply")
-        arrival = self._forget(ticket)
         self.replied_count += 1
+        return self._forget(ticket)
+
+    def _told(self, ticket: Ticket, arrival: Arrival | Watcher, slot: Slot, outcome: Outcome) -> None:
+        """Somebody was told the outcome of a member."""
         if arrival.slot is not None:
             _demand(slot == arrival.slot, "a reply names another slot")
-        if arrival.size == 1:
+        if isinstance(arrival, Arrival) and arrival.size == 1:
             _demand(outcome == Rewarded(self.default_score), "N = 1 got another outcome (L9)")
             return
         group = arrival[:2]
@@ -121,18 +160,21 @@ class Checker:
 
     # Small steps
 
-    def _rewarded(self, arrival: Arrival, slot: Slot, reward: float) -> Run:
+    def _rewarded(self, arrival: Arrival | Watcher, slot: Slot, reward: float) -> Run:
         """The run that made the reward, which must be one of this very answer."""
         _demand(int(reward) in self.judged, "a reward that the judge never gave")
         run, judged_slot, source = self.judged[int(reward)]
         _demand(run in self.reported, "a reward before its judge reported, or after it was stopped")
         _demand(run == self.newest_run[arrival[:2]], "a reward of an earlier run of the group")
         _demand(slot == judged_slot, "a reward of another slot")
+        if isinstance(arrival, Watcher):
+            _demand(arrival[:2] == source[:2], "a reward of another group or attempt")
+            return run
         _demand(arrival[:6] == source[:6], "a reward of another group, attempt, slot or answer")
         _demand(arrival.member_id == source.member_id, "a reward of another member")
         return run
 
-    def _forget(self, ticket: Ticket) -> Arrival:
+    def _forget(self, ticket: Ticket) -> Caller:
         arrival = self.open.pop(ticket)
         waiting = self.open_of[arrival[:2]]
         waiting.discard(ticket)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from groupjudge.core.book import Book
-from groupjudge.core.effects import Effect, Release, Settle, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.model import JudgeFailure, Rewarded
 
 from .checker import Violation
@@ -79,6 +79,11 @@ def _fail_some(effects: list[Effect]) -> list[Effect]:
     ]
 
 
+def _mix_whole(effects: list[Effect]) -> list[Effect]:
+    """Whoever brought a whole group is told its outcomes in another order."""
+    return [e._replace(outcomes=e.outcomes[::-1]) if isinstance(e, SettleAll) else e for e in effects]
+
+
 def _judge_twice(effects: list[Effect]) -> list[Effect]:
     return [e for effect in effects for e in [effect] * (1 + isinstance(effect, StartJudging))]
 
@@ -112,6 +117,7 @@ def _let_go_twice(effects: list[Effect]) -> list[Effect]:
         pytest.param(_reward(1.0), id="another member's reward"),
         pytest.param(_reward(1e9), id="an invented reward"),
         pytest.param(_fail_some, id="callers of a group hear different things"),
+        pytest.param(_mix_whole, id="a whole group's outcomes are mixed up"),
         pytest.param(_judge_twice, id="a group is judged twice"),
         pytest.param(_judge_some, id="an incomplete group is judged"),
         pytest.param(_judge_mixed, id="answers are judged out of order"),

@@ -15,9 +15,11 @@ from groupjudge.model import (
     JudgeFailure,
     Outcome,
     Rewarded,
+    Ticket,
     UnnamedKey,
 )
 
+from .checker import Watcher
 from .world import Host, Loop
 
 
@@ -32,6 +34,8 @@ class Habits:
     fresh_id: float = 0.6
     unnamed: float = 0.15
     by_member_id: float = 0.1
+    whole: float = 0.06
+    watched: float = 0.05
     leaves: float = 0.12
     retries: float = 0.15
     late_s: float = 300.0
@@ -109,6 +113,12 @@ class Dispatch:
 
     def send_all(self) -> None:
         rng, habits, later = self.work.rng, self.work.habits, self.work.loop.later
+        is_named = not isinstance(self.key, UnnamedKey)
+        if is_named and rng.random() < habits.watched * self.size:
+            later(rng.random() * habits.spread_s * 10, Watching(self, rng.randrange(self.size)).send)
+        if is_named and not self.by_id and rng.random() < habits.whole:
+            later(rng.random() * habits.spread_s, Everything(self, 0).send)
+            return
         for slot in range(self.size):
             late = 20 if rng.random() < 0.03 else 1
             later(rng.random() * habits.spread_s * late, Request(self, slot).send)
@@ -157,12 +167,15 @@ class Request:
         if work.stopped:
             return
         self.tries += 1
-        ticket = work.host.submit(self.dispatch.arrival(self.slot), self)
+        ticket = self.ask()
         if isinstance(ticket, GroupJudgeError):
             self.refused(ticket)
         elif rng.random() < work.habits.leaves:
             work.loop.later(rng.random() * 6, work.host.leave, ticket)
             self._later_again(0.7, rng.random() * 30)
+
+    def ask(self) -> Ticket | GroupJudgeError:
+        return self.work.host.submit(self.dispatch.arrival(self.slot), self)
 
     def refused(self, why: GroupJudgeError) -> None:
         work, rng = self.work, self.work.rng
@@ -188,3 +201,20 @@ class Request:
     def _later_again(self, likelihood: float, seconds: float) -> None:
         if self.tries < 5 and self.work.rng.random() < likelihood:
             self.work.loop.later(seconds, self.send)
+
+
+class Everything(Request):
+    """A caller with all answers of its group (A1)."""
+
+    def ask(self) -> Ticket | GroupJudgeError:
+        size = self.dispatch.size
+        arrivals = (self.dispatch.arrival(slot)._replace(size=size) for slot in range(size))
+        return self.work.host.submit_all(tuple(arrivals), self)
+
+
+class Watching(Request):
+    """Somebody who asks for a member that another one brought, or not yet (A2)."""
+
+    def ask(self) -> Ticket | GroupJudgeError:
+        dispatch = self.dispatch
+        return self.work.host.watch(Watcher(dispatch.key, dispatch.attempt, self.slot), self)

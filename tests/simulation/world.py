@@ -10,11 +10,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from groupjudge.core.book import Book, Limits
-from groupjudge.core.effects import Release, Settle, StartJudging, StopJudging
+from groupjudge.core.effects import Release, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.errors import GroupJudgeError
-from groupjudge.model import Arrival, GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded, Run, Ticket
+from groupjudge.model import (
+    Arrival,
+    GroupFailure,
+    GroupId,
+    JudgeFailure,
+    Judgement,
+    Outcome,
+    Rewarded,
+    Run,
+    Slot,
+    Ticket,
+)
 
-from .checker import Checker
+from .checker import Checker, Watcher, Whole
 
 
 class Loop:
@@ -66,12 +77,27 @@ class Host:
 
     def submit(self, arrival: Arrival, caller: Caller) -> Ticket | GroupJudgeError:
         """The caller's ticket (its reply may have come already), or why it was refused."""
+        return self._admit(lambda: self.book.arrive(arrival, self.clock()), arrival, caller)
+
+    def submit_all(self, arrivals: tuple[Arrival, ...], caller: Caller) -> Ticket | GroupJudgeError:
+        """The same for a whole group."""
+        whole = Whole(arrivals[0].key, arrivals[0].attempt, arrivals)
+        return self._admit(lambda: self.book.arrive_all(arrivals, self.clock()), whole, caller)
+
+    def watch(self, watcher: Watcher, caller: Caller) -> Ticket | GroupJudgeError:
+        """The same for somebody who asks for a member."""
+        where = (GroupId(str(watcher.key)), watcher.attempt, watcher.slot)
+        return self._admit(lambda: self.book.watch(*where, self.clock()).ticket, watcher, caller)
+
+    def _admit(
+        self, input: Callable[[], Ticket], what: Arrival | Whole | Watcher, caller: Caller
+    ) -> Ticket | GroupJudgeError:
         try:
-            ticket = self.book.arrive(arrival, self.clock())
+            ticket = input()
         except GroupJudgeError as refusal:
             self.execute()
             return refusal
-        self.checker.accepted(ticket, arrival)
+        self.checker.accepted(ticket, what)
         self._waiting[ticket] = caller
         self.execute()
         return ticket
@@ -115,7 +141,11 @@ class Host:
         for effect in self.book.drain():
             kind = type(effect)
             if kind is Settle:
-                self._settle(effect)
+                checker.settled(effect)
+                self._reply(effect.ticket, effect.slot, effect.outcome)
+            elif kind is SettleAll:
+                checker.settled_all(effect)
+                self._reply(effect.ticket, 0, effect.outcomes[0])
             elif kind is Release:
                 checker.released(effect)
             elif kind is StartJudging:
@@ -128,12 +158,10 @@ class Host:
         checker.batch_over()
         self._set_timer()
 
-    def _settle(self, effect: Settle) -> None:
-        self.checker.settled(effect)
-        outcome = effect.outcome
+    def _reply(self, ticket: Ticket, slot: Slot, outcome: Outcome) -> None:
         told = int(outcome.reward) if isinstance(outcome, Rewarded) else len(outcome.reason)
-        self.trace = (self.trace * 31 + effect.ticket * 7 + effect.slot * 3 + told) % (2**61 - 1)
-        self.loop.later(0.0, self._waiting.pop(effect.ticket).replied, effect.outcome)
+        self.trace = (self.trace * 31 + ticket * 7 + slot * 3 + told) % (2**61 - 1)
+        self.loop.later(0.0, self._waiting.pop(ticket).replied, outcome)
 
     def _set_timer(self) -> None:
         due = self.book.next_deadline()
