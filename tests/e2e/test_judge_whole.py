@@ -15,6 +15,7 @@ from .groups import HUGE, REJECTED, Group, TextJudge, answer, question, rewards_
 from .serving import Server
 from .test_compare import body as compare_body
 from .test_refusals import check
+from .test_shutdown import descendants
 
 
 def body(group: Group, **changes: Any) -> bytes:
@@ -218,19 +219,23 @@ async def test_what_is_no_object_is_refused(client: Client, sent: bytes) -> None
     check(await client.post("/v1/judge", sent), 422, "invalid_request")
 
 
-async def test_a_large_body_is_read_by_the_helper(client: Client, group: Group) -> None:
-    """H11: many objects in a body; the answers are what they are in a small one."""
+async def test_a_large_body_is_read_by_the_helper(serve: Serve, group: Group) -> None:
+    """H11: many objects in a body; the answers, and their fingerprints, are what they are in a small one."""
     texts = [group.text(slot) for slot in range(4)]
-    tokens = [{"token": str(n), "logprob": -0.5} for n in range(2000)]
+    tokens = [{"token": str(n), "logprob": -0.5} for n in range(10_000)]
     message = {"type": "message", "role": "assistant"}
     answers = [
         {"output": [{**message, "content": [{"type": "output_text", "text": text, "logprobs": tokens}]}]}
         for text in texts
     ]
-    reply = await client.post("/v1/judge", body(group, answers=answers))
-    assert reply.json["rewards"] == rewards_of(question(group.name), texts)
-    one = await client.verify(group.body(1, response=answers[1]))
-    assert one.json["reward"] == group.rewards()[1]
+    async with serve({"group.size": 4, "scoring.score_range": "null"}) as server:
+        assert descendants(server.process.pid) == set()
+        reply = await server.client.post("/v1/judge", body(group, answers=answers))
+        assert reply.json["rewards"] == rewards_of(question(group.name), texts)
+        assert descendants(server.process.pid) != set()
+        one = await server.client.verify(group.body(1, response=answers[1]))
+        assert one.json["reward"] == group.rewards()[1]
+        check(await server.client.post("/v1/judge", body(group, answers=[*answers, 5])), 422, "invalid_request")
 
 
 async def test_a_stopping_server_tells_every_caller(serve: Serve, judge: TextJudge, group: Group, free: None) -> None:
