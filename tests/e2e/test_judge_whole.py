@@ -6,8 +6,10 @@ import asyncio
 import json
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from tests.support.judges import StubJudge, http
 
 from .calling import Client, Connection, cancelled_after, request
 from .conftest import Serve
@@ -133,6 +135,22 @@ async def test_a_judge_failure_is_told_without_a_reward(client: Client, judge: T
     assert judge.asked_of(failing) == asked
 
 
+async def test_whatever_the_judge_says_is_told(serve: Serve, group: Group) -> None:
+    """A1, A2, H4: its reason is cut and, where it is no text, made one; by either way to fetch it."""
+    said = [text.encode("utf-8", "surrogatepass") * 3000 for text in ("\x01", "\U0001f600", "\ud800", "x")]
+    angry = StubJudge(by=lambda request: http(400, said[int(request.json["input"][0]["content"])]))
+    async with angry, serve({"judge.base_url": angry.base_url}) as server:
+        for number in range(4):
+            name = f"{group.name} {number}"
+            for told_of in (None, name):
+                reply = await server.client.post("/v1/judge", body(group, id=told_of, question=str(number)))
+                assert reply.json["rewards"] == [None] * 4
+            reasons = {each["failure_reason"] for each in reply.json["outcomes"]}
+            fetched = await server.client.get(f"/v1/groups/{quote(name, safe='')}/0/1")
+            assert {fetched.json["failure_reason"]} == reasons
+            assert all(400 < len(reason) <= 2000 for reason in reasons)
+
+
 async def test_a_group_failure_is_503_to_every_retry(server: Server, group: Group) -> None:
     """A1, J19, L5: here by rewards that are no numbers."""
     failing = replace(group, note=HUGE)
@@ -236,6 +254,20 @@ async def test_a_large_body_is_read_by_the_helper(serve: Serve, group: Group) ->
         one = await server.client.verify(group.body(1, response=answers[1]))
         assert one.json["reward"] == group.rewards()[1]
         check(await server.client.post("/v1/judge", body(group, answers=[*answers, 5])), 422, "invalid_request")
+
+
+async def test_a_large_body_of_compare_is_read_by_the_helper_too(serve: Serve, group: Group) -> None:
+    """H11, H6: with the same rewards, and the same refusals."""
+    padded = [{**answer(group.text(slot)), "extra": [{"n": n} for n in range(40_000)]} for slot in range(4)]
+    async with serve({"group.size": 4, "scoring.score_range": "null"}) as server:
+        reply = await server.client.post("/compare", compare_body(group, response_objs=padded))
+        assert reply.json["rewards"] == group.rewards()
+        assert descendants(server.process.pid) != set()
+        check(
+            await server.client.post("/compare", compare_body(group, response_objs=[*padded, {}])),
+            422,
+            "invalid_request",
+        )
 
 
 async def test_a_stopping_server_tells_every_caller(serve: Serve, judge: TextJudge, group: Group, free: None) -> None:

@@ -9,6 +9,7 @@ from groupjudge.answers.compare import CompareRequest, read_compare
 from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.model import Topic
 from groupjudge.service import wire
+from groupjudge.service.analyst import Analyst
 from groupjudge.service.at_once import AtOnce
 from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.metrics import Metrics
@@ -19,9 +20,12 @@ from groupjudge.settings import Settings
 class Compare:
     """The ASGI endpoint."""
 
-    def __init__(self, settings: Settings, at_once: AtOnce, reader: BodyReader, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, at_once: AtOnce, reader: BodyReader, analyst: Analyst, metrics: Metrics
+    ) -> None:
         self._at_once = at_once
         self._reader = reader
+        self._analyst = analyst
         self._metrics = metrics
         self._default_score = settings.scoring.default_score
         self._max_size = settings.limits.max_group_size
@@ -43,7 +47,7 @@ class Compare:
         async with self._reader.place(headers) as place:
             body = await self._reader.read(headers, receive, place)
             self._metrics.read(len(body))
-            request = read_compare(body)
+            request = await self._analyst.read(body, read_compare)
         self._check_size(len(request.texts))
         return request
 

@@ -219,7 +219,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
                 Status(settings, insides, metrics, readiness),
                 None if token is None else Logins(token, secret),
                 Verify(host, reader, analyst, sessions.episodes, metrics),
-                Compare(settings, at_once, reader, metrics),
+                Compare(settings, at_once, reader, analyst, metrics),
                 JudgeWhole(settings, host, at_once, reader, analyst, sessions.episodes, metrics),
                 at_once,
                 Members(host, sessions.episodes, metrics),
