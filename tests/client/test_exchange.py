@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tests.support.judges import DISCONNECT, RESET, SILENCE, Reply, StubJudge, cut, http
 
+from groupjudge.client import exchange as exchange_module
 from groupjudge.client.exchange import Address, ConnectionLost, exchange, exchange_async
 from groupjudge.client.values import Reply as Answered
 from groupjudge.client.values import Request
@@ -98,6 +103,42 @@ async def test_bytes_that_trickle_do_not_move_the_deadline(driver: Driver) -> No
         address = Address.of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         with pytest.raises(TimeoutError):
             await driver(address, POST, time.monotonic() + 0.4)
+
+
+def self_signed(folder: Path) -> tuple[str, str]:
+    """A key, and a certificate for 127.0.0.1."""
+    key, certificate = str(folder / "key"), str(folder / "certificate")
+    signed = ["-x509", "-nodes", "-days", "2", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-newkey", "rsa:2048", *signed, "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    return key, certificate
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="nothing here makes certificates")
+@BOTH
+async def test_a_server_is_believed_by_its_certificate(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A4: over TLS, and only where somebody who is trusted has signed it."""
+    key, certificate = self_signed(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"{")
+            writer.write(http(200, b"abc").raw)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        address = Address.of(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        exchange_module._tls.cache_clear()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await driver(address, POST, time.monotonic() + 60)
+        exchange_module._tls.cache_clear()
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert (await driver(address, POST, time.monotonic() + 60)).body == b"abc"
+    exchange_module._tls.cache_clear()
 
 
 async def test_a_cancelled_exchange_hangs_up() -> None:

@@ -13,6 +13,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Any
 
 import pytest
+import uvloop
 
 from groupjudge import (
     AsyncClient,
@@ -68,7 +69,18 @@ def by_loop(address: str, **settings: Any) -> Caller:
     return call
 
 
-ALL = pytest.mark.parametrize("by", [by_async, by_thread, by_loop])
+def by_uvloop(address: str, **settings: Any) -> Caller:
+    """The same on the event loop that many hosts put in the place of asyncio's."""
+    client = AsyncClient(address, **settings)
+
+    def call(group: Group, slot: int) -> Coroutine[Any, Any, Outcome]:
+        call = client.verify(question(group.name), group.text(slot), **where(group, slot))
+        return asyncio.to_thread(uvloop.run, call)
+
+    return call
+
+
+ALL = pytest.mark.parametrize("by", [by_async, by_thread, by_loop, by_uvloop])
 
 
 async def outcomes(call: Caller, group: Group) -> list[Outcome]:
@@ -331,3 +343,15 @@ def test_settings_that_make_no_sense_are_errors(settings: dict[str, Any]) -> Non
     """A4: where the client is made, not at its first call."""
     with pytest.raises(ValueError, match=next(iter(settings))):
         Client(**settings)
+
+
+async def test_a_deadline_may_be_never_and_no_nonsense(server: Server, group: Group) -> None:
+    """A4: of a call as of the client."""
+    answers = [group.text(slot) for slot in range(4)]
+    for client in (AsyncClient(server.address), AsyncClient(server.address, deadline_s=float("inf"))):
+        judged = await client.judge(question(group.name), answers, deadline_s=float("inf"))
+        assert judged.rewards == group.rewards()
+        with pytest.raises(ValueError, match="deadline_s"):
+            await client.judge("q", answers, deadline_s=0)
+    blocking = Client(server.address, deadline_s=float("inf"))
+    assert (await asyncio.to_thread(blocking.judge, question(group.name), answers)).rewards == group.rewards()

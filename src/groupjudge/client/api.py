@@ -32,19 +32,23 @@ class _Settings:
         """`base_url`: the server's address, with a path where it is behind one. `token`: its `server.auth_token`.
         `deadline_s`: how many seconds a call may take, tries and pauses included, where it does not say. `headers` go
         with every request. Raises ValueError."""
-        if not deadline_s > 0:
-            raise ValueError(f"deadline_s must be > 0, not {deadline_s!r}")
         self._address = Address.of(base_url)
-        self._deadline_s = float(deadline_s)
+        self._deadline_s = _checked(deadline_s)
         self._headers = dict(headers or {})
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
 
     def _deadline(self, deadline_s: float | None) -> float:
-        return time.monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
+        return time.monotonic() + (self._deadline_s if deadline_s is None else _checked(deadline_s))
 
     def _with_headers(self, request: Request) -> Request:
         return Request(request.method, request.path, request.body, {**self._headers, **request.headers})
+
+
+def _checked(deadline_s: float) -> float:
+    if not deadline_s > 0:
+        raise ValueError(f"deadline_s must be > 0, not {deadline_s!r}")
+    return float(deadline_s)
 
 
 class Client(_Settings):

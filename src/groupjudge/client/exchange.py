@@ -21,6 +21,7 @@ import h11
 from groupjudge.client.values import Reply, Request
 
 CONNECT_S = 10.0
+_LONGEST_S = 1e6
 _READ_BYTES = 1 << 16
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
@@ -148,11 +149,11 @@ def _secured(sock: socket.socket, address: Address) -> socket.socket:
 
 
 def _left(deadline: float) -> float:
-    """The seconds until the deadline. Raises TimeoutError where it has passed."""
+    """The seconds until the deadline, as many as a socket can count. Raises TimeoutError where it has passed."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError("the deadline has passed")
-    return left
+    return min(left, _LONGEST_S)
 
 
 def _keep_alive(sock: socket.socket) -> None:
