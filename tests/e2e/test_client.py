@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
@@ -329,6 +330,15 @@ async def test_importing_the_client_imports_nothing_of_the_server() -> None:
     assert full.isdisjoint(heavy)
     assert bare.isdisjoint({*heavy, "h11", "asyncio", "ssl"})
     assert "h11" in full
+
+
+async def test_the_lines_that_the_documentation_begins_with_can_be_pasted(server: Server) -> None:
+    """A4: as they stand, but for the address."""
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
+    lines = page.partition("```python\n")[2].partition("```")[0]
+    assert len(lines.splitlines()) == 5
+    told = await python(lines.replace("http://127.0.0.1:8600", server.address))
+    assert [type(reward) for reward in told] == [float] * 3
 
 
 def test_a_client_can_be_pickled() -> None:
