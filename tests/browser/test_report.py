@@ -115,6 +115,7 @@ async def test_a_chosen_group_is_shown_with_its_matrix(browser: Browser, report:
     names = await page.locator("#chooser option").all_inner_texts()
     assert names[:2] == ["line 2 (steady)", "line 3 (first)"]
     assert len(names) == 6
+    assert (await text(page, "sample-note")).startswith("All groups of the run are kept in this page.")
     await page.select_option("#chooser", label="line 3 (first)")
     assert await page.locator(".answer h4").all_inner_texts() == ["#0\n3.00", "#1\n3.00"]
     assert await text(page, "question") == "user\nfirst"

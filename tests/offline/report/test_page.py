@@ -15,7 +15,7 @@ from groupjudge.errors import ConfigurationError
 from groupjudge.offline.about import About
 from groupjudge.offline.groups import FileGroup, read_groups
 from groupjudge.offline.report.figures import figures
-from groupjudge.offline.report.page import Report, embedded, number, seconds
+from groupjudge.offline.report.page import Report, embedded, number, seconds, signed
 from groupjudge.offline.report.sums import Sums
 from groupjudge.offline.report.verdicts import said
 from groupjudge.offline.tally import Tally
@@ -166,7 +166,14 @@ def test_figures_are_what_plotly_takes() -> None:
 def test_numbers_are_written_for_people(value: float | None, shown: str) -> None:
     """With thousands apart; what is no number is a dash."""
     assert number(value) == shown
-    assert [seconds(value) for value in (0.01234, 1.5, 1234.0)] == ["0.0123 s", "1.5 s", "1,234 s"]
+    assert [seconds(value) for value in (0, 9e-5, 0.01234, 1.5, 1234.0)] == [
+        "0 s",
+        "< 0.001 s",
+        "0.0123 s",
+        "1.5 s",
+        "1,234 s",
+    ]
+    assert [signed(value) for value in (0.0, -1e-9, 0.214, -0.214)] == ["0.00", "0.00", "+0.21", "−0.21"]
 
 
 async def test_the_page_is_written_beside_the_rewards(tmp_path: Path) -> None:

@@ -62,8 +62,13 @@ def _bars(bars: Sequence[Bar], x: str, y: str, *, log: bool = False) -> Any | No
         hovertemplate=f"%{{customdata[0]:.4~g}} to %{{customdata[1]:.4~g}}: %{{y:,}} {y}<extra></extra>",
         marker={"color": FIRST, "line": {"width": 0}},
     )
+    if max(bar.amount for bar in bars) <= 5:
+        figure.update_yaxes(dtick=1)
     if log:
         _log_axis(figure, bars[0].left, bars[-1].right)
+    else:
+        margin = (bars[-1].right - bars[0].left) / 40
+        figure.update_xaxes(range=[bars[0].left - margin, bars[-1].right + margin])
     return figure
 
 

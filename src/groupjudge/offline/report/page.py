@@ -106,8 +106,8 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float) -> str:
-    """`+0.21`, `−0.21`."""
-    return f"{value:+.2f}".replace("-", "−")
+    """`+0.21`, `−0.21`, `0.00`."""
+    return f"{value:+.2f}".replace("-", "−") if abs(value) >= 0.005 else "0.00"
 
 
 def percent(part: float, of: float = 1) -> str:
@@ -117,4 +117,6 @@ def percent(part: float, of: float = 1) -> str:
 
 def seconds(value: float) -> str:
     """`0.042 s`, `1.2 s`, `75 s`."""
+    if 0 < value < 0.001:
+        return "< 0.001 s"
     return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
