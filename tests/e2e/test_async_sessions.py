@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from .calling import Connection, Reply, request, until
+from .calling import Connection, Reply, cancelled_after, request, until
 from .groups import Group
 from .training import Agent, Controller, Run, TrainingJudge, agents_of, gather
 
@@ -134,7 +137,7 @@ async def test_an_outcome_that_nobody_has_fetched_survives_a_crash(run: Run, tra
 
 
 async def test_a_retired_episode_may_not_ask(run: Run) -> None:
-    """C24."""
+    """C24, A1, A2: neither for an outcome nor for a whole group."""
     async with run.life() as (_, controller):
         agent = agents_of(Group("g"))[0]
         await agent.seed(controller.client)
@@ -143,3 +146,26 @@ async def test_a_retired_episode_may_not_ask(run: Run) -> None:
         await controller.done("retire", episode_ids=[agent.episode])
         reply = await fetch(agent, controller)
         assert reply.said == (409, "stale_attempt")
+        whole = {"question": "q", "answers": ["A", "B"], "id": "h"}
+        reply = await agent.post(controller.client, "/v1/judge", json.dumps(whole).encode())
+        assert reply.said == (409, "stale_attempt")
+        assert await controller.client.group("h") is None
+
+
+async def test_a_whole_group_ends_no_session_and_is_waited_for(run: Run, trainer: TrainingJudge) -> None:
+    """C2, C24, A1: only a `/verify` and a close end one; who retires the episode waits for the group's caller."""
+    async with run.life() as (_, controller):
+        agent = agents_of(Group("g"))[0]
+        await agent.seed(controller.client)
+        body = {"question": "q", "answers": [f"{n} of h;" for n in range(2)], "id": "h"}
+        trainer.hold()
+        judged = asyncio.ensure_future(agent.post(controller.client, "/v1/judge", json.dumps(body).encode()))
+        async with cancelled_after([judged]):
+            await trainer.until(lambda: trainer.in_flight > 0)
+            controller.fresh_id()
+            retired = await controller.call("retire", episode_ids=[agent.episode], deadline_ts=time.time() + 0.2)
+            assert retired.json["error"]["code"] == "deadline_exceeded"
+            await controller.done("forget", rollout_ids=[agent.rollout_id])
+            trainer.let_go()
+            assert len((await judged).json["rewards"]) == 2
+        assert await sessions(controller) == 1
