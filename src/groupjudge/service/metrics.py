@@ -182,4 +182,6 @@ class Metrics(Collector):
             "tokens": dict(self._tokens),
             "ambiguous_replies": self._ambiguous,
             "default_scores": self._defaulted,
+            "flat_groups": self._flat,
+            "calls_saved": self._saved,
         }

@@ -262,6 +262,8 @@ function showJudge(judge, hour) {
     ["Unreadable replies", count(judge.tries.unreadable)],
     ["Replies with differing verdicts", count(judge.ambiguous_replies)],
     ["Default scores given", count(judge.default_scores)],
+    ["Groups of equal rewards", count(judge.flat_groups)],
+    ["Calls saved by equal answers", count(judge.calls_saved)],
     ["Tokens read and written", `${count(judge.tokens.prompt)}, ${count(judge.tokens.completion)}`],
   ]);
   showTable("errors", gathered(judge.errors).slice(0, 8).map((row, at) => ({ ...row, at })), (row) => row.at, (row) => [
