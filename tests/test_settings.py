@@ -78,6 +78,7 @@ def numbers_of_the_configuration() -> list[tuple[str, str, Any]]:
     return [
         (section, key, value)
         for section, keys in dumped.items()
+        if isinstance(keys, dict)
         for key, value in keys.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]

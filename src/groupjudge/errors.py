@@ -25,6 +25,7 @@
     |-- InvalidCheckpoint             whoever wrote or names the files
     |-- JudgeError                    the judge
         |-- JudgeFailed               a pair has no verdict and will get none
+            |-- BudgetSpent           because what the judge may cost is used up
 
 Every class has a `code`, the word by which machines tell it apart (H5). A raised error means that nothing changed.
 """
@@ -183,3 +184,7 @@ class JudgeFailed(JudgeError):
         super().__init__(reason)
         self.reason = reason
         self.summary = summary
+
+
+class BudgetSpent(JudgeFailed):
+    """What the judge may cost is used up: no group will be judged until it is started anew with a higher budget."""

@@ -136,6 +136,16 @@ class Measures(NamedTuple):
     is_flat: bool
 
 
+class JudgeUsage(NamedTuple):
+    """What one judge was asked (requests, each try one) and what it counted. `money` is None where it has no price."""
+
+    judge: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    money: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """The outcome of one member: a finite reward. `failure_kind` and `failure_reason` are set only where default scores
@@ -169,7 +179,7 @@ Outcome: TypeAlias = Rewarded | JudgeFailure | GroupFailure
 class Judgement:
     """What judging a group brought: rewards in slot order, the verdicts behind them (as J2 orders them), their metrics,
     the note of J13 where default scores stood in, each reward's standard error (in slot order; None where unknown,
-    empty where nothing was asked for), and the group's measures."""
+    empty where nothing was asked for), and the group's measures. `usage` is what it cost, by judge."""
 
     rewards: tuple[float, ...]
     verdicts: tuple[Verdict, ...]
@@ -178,3 +188,4 @@ class Judgement:
     failure_reason: str | None = None
     errors: tuple[float | None, ...] = ()
     measures: Measures | None = None
+    usage: tuple[JudgeUsage, ...] = ()

@@ -10,7 +10,8 @@ in full, because whoever reads it has several files open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ PARAMS_OF_THE_SERVER = {"messages": "", "input": "", "stream": "", "model": "; u
 """Fields of a judge request that `judge.params` may not set, each with what to do instead."""
 
 _DEEPEST_PARAM = 32
+_JUDGE_KEY = re.compile(r"(?<![\w./])judge\.(?=[a-z])")
 
 
 class Problem(NamedTuple):
@@ -34,6 +36,13 @@ class Problem(NamedTuple):
 
     text: str
     keys: tuple[str, ...]
+
+    def inside(self, loc: tuple[int | str, ...]) -> Problem:
+        """The same for the section at `loc`: what is said of `judge` is said of an item of `judges` where it is one."""
+        if loc[:1] != ("judges",) or len(loc) < 2:
+            return self
+        there = f"judges.{loc[1]}."
+        return Problem(_JUDGE_KEY.sub(there, self.text), tuple(_JUDGE_KEY.sub(there, key) for key in self.keys))
 
 
 def problems_error(problems: list[Problem]) -> PydanticCustomError:
@@ -118,6 +127,7 @@ Count = Annotated[int, Field(ge=1)]
 Unsigned = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Text = Annotated[str, Field(min_length=1)]
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$", max_length=64)]
 # Travels in an `Authorization` header: nothing in it may break the header.
 Token = Annotated[str, AfterValidator(_fit_for_a_header), AfterValidator(_not_the_mask)]
 Range = Annotated[tuple[float, float], BeforeValidator(_tuple_of_list), AfterValidator(_low_before_high)]
@@ -176,6 +186,21 @@ class RetentionSettings(_Section):
     max_attempt_records: Count = 4096
 
 
+class PriceSettings(_Section):
+    """What a judge's tokens cost, in any one currency for a million of them (F12)."""
+
+    prompt: Unsigned = 0.0
+    completion: Unsigned = 0.0
+
+
+class BudgetSettings(_Section):
+    """What a judge may cost as long as the process runs: requests, tokens of both kinds, money (F12); null: no limit."""
+
+    calls: Count | None = None
+    tokens: Count | None = None
+    money: Annotated[float, Field(gt=0)] | None = None
+
+
 class JudgeSettings(_Section):
     """The judge: where it is, how it is asked and how often, and what its replies may be.
 
@@ -198,6 +223,8 @@ class JudgeSettings(_Section):
     min_concurrency: Count | None = None
     requests_per_minute: Count | None = None
     tokens_per_minute: Count | None = None
+    price: PriceSettings = PriceSettings()
+    budget: BudgetSettings = BudgetSettings()
     on_unreadable: Literal["fail", "default_scores"] = "fail"
     on_conflict: Literal["last", "retry"] = "last"
     empty_answer_text: str = "None"
@@ -211,6 +238,11 @@ class JudgeSettings(_Section):
                 f"({self.max_concurrency})",
                 ("judge.min_concurrency", "judge.max_concurrency"),
             )
+        if self.budget.money is not None and not (self.price.prompt or self.price.completion):
+            yield Problem(
+                "judge.budget.money needs judge.price: without it nothing costs any",
+                ("judge.budget.money", "judge.price"),
+            )
         if self.format != "local" and not _is_web_address(self.base_url):
             shown = MASK if "@" in self.base_url else self.base_url[:80]
             yield Problem(
@@ -218,6 +250,57 @@ class JudgeSettings(_Section):
                 f"and a host, without spaces, '?' and '#', not {shown!r}",
                 ("judge.base_url",),
             )
+
+
+class ListedJudge(JudgeSettings):
+    """One of several judges (F10). Those with the same `juror` (null: the same `model`) are replicas: one judge at several
+    addresses. Different ones are a panel. `name` (null: its place in the list) is what metrics and details call it."""
+
+    name: Label | None = None
+    juror: Label | None = None
+
+
+_ITS_OWN = frozenset(
+    {"name", "juror", "base_url", "api_key", "request_timeout_s", "trust_env", "price", "budget"}
+    | {"max_concurrency", "min_concurrency", "requests_per_minute", "tokens_per_minute"}
+)
+"""The keys in which replicas may differ: the others decide what a verdict is."""
+
+
+def jurors_of(judges: Sequence[ListedJudge]) -> dict[str, list[int]]:
+    """The numbers of the judges that are one juror, by what makes them one; in the order of the list."""
+    jurors: dict[str, list[int]] = {}
+    for number, judge in enumerate(judges):
+        jurors.setdefault(judge.juror or judge.model or "", []).append(number)
+    return jurors
+
+
+def name_of(judge: JudgeSettings, key: str) -> str:
+    """What a judge is called whose configuration stands at `key`."""
+    return (judge.name if isinstance(judge, ListedJudge) else None) or key
+
+
+def _replica_problems(judges: Sequence[ListedJudge], numbers: Sequence[int]) -> Iterator[Problem]:
+    """Replicas must give the same verdicts."""
+    first = judges[numbers[0]]
+    for number in numbers[1:]:
+        keys = (f"judges.{numbers[0]}", f"judges.{number}")
+        differing = [
+            k for k in first.__class__.model_fields if k not in _ITS_OWN and _differs(first, judges[number], k)
+        ]
+        if first.format == "local":
+            yield Problem(f"{keys[0]} and {keys[1]}: the local judge has no replicas; leave one out", keys)
+        elif differing:
+            yield Problem(
+                f"{keys[0]} and {keys[1]} are replicas of one judge and must not differ in {', '.join(differing)}: make "
+                "them the same, or give each a juror of its own for a panel",
+                tuple(f"{key}.{name}" for key in keys for name in differing),
+            )
+
+
+def _differs(a: BaseModel, b: BaseModel, key: str) -> bool:
+    """Whether two sections differ in a key; `1`, `1.0` and `true` do."""
+    return repr(getattr(a, key)) != repr(getattr(b, key))
 
 
 class ComparisonSettings(_Section):
@@ -286,6 +369,9 @@ class SessionSettings(_Section):
     state_dir: Text | None = None
 
 
+Judges = Annotated[tuple[ListedJudge, ...], BeforeValidator(_tuple_of_list), Field(min_length=1)]
+
+
 class Settings(_Section):
     """The whole configuration. `Settings()` is the default one.
 
@@ -298,6 +384,7 @@ class Settings(_Section):
     group: GroupSettings = GroupSettings()
     retention: RetentionSettings = RetentionSettings()
     judge: JudgeSettings = JudgeSettings()
+    judges: Judges | None = None
     comparison: ComparisonSettings = ComparisonSettings()
     scoring: ScoringSettings = ScoringSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
@@ -329,3 +416,29 @@ class Settings(_Section):
                 "group of group.size",
                 ("comparison.budget_calls", "group.size"),
             )
+        if self.judges is not None:
+            yield from self._judges_relations(self.judges)
+
+    def _judges_relations(self, judges: Sequence[ListedJudge]) -> Iterator[Problem]:
+        """One judge or several; several that can be told apart, and replicas that are the same."""
+        if "judge" in self.model_fields_set:
+            given = [f"judge.{key}" for key in self.judge.__class__.model_fields if key in self.judge.model_fields_set]
+            yield Problem(
+                f"judge and judges exclude each other: move {', '.join(given) or 'judge'} into the items of judges, or "
+                "leave judges out",
+                (*given, "judges"),
+            )
+        names = [name_of(judge, f"judges.{number}") for number, judge in enumerate(judges)]
+        for number, name in enumerate(names):
+            if names.index(name) < number:
+                keys = (f"judges.{names.index(name)}.name", f"judges.{number}.name")
+                yield Problem(f"{keys[0]} and {keys[1]} must not both be {name!r}", keys)
+        for numbers in jurors_of(judges).values():
+            yield from _replica_problems(judges, numbers)
+
+    @property
+    def all_judges(self) -> dict[str, JudgeSettings]:
+        """Every judge by the key of its section."""
+        if self.judges is None:
+            return {"judge": self.judge}
+        return {f"judges.{number}": judge for number, judge in enumerate(self.judges)}

@@ -8,6 +8,9 @@ source, is collected and raised as one error with a line for each.
 the mapping itself (`params: {...}`), the default parameters no longer apply, while `judge.params.x=...` alone changes
 one parameter of them; and null leaves a parameter out.
 
+`judges` is a list of sections whose keys are numbered from 0 on (`judges.0.api_key`), and is merged like the others; a
+source that gives the list itself replaces an earlier one.
+
 YAML is read by the rules of YAML 1.2, because there `no` is a text and `1e-3` a number, as a reader expects; a key that
 comes twice is an error. A value from the environment or `--set` for a key that holds text is taken as it stands (`null`
 is null where the key may be null); for any other key it is JSON, else YAML.
@@ -22,7 +25,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from groupjudge.configuration.complaints import bounded, lines_of, masked
-from groupjudge.configuration.keys import default_of, kind_of
+from groupjudge.configuration.keys import Items, default_of, kind_of
 from groupjudge.configuration.reading import dumped
 from groupjudge.configuration.sources import Entry, of_environment, of_file, of_sets
 from groupjudge.errors import ConfigurationError
@@ -53,11 +56,14 @@ def load(file: Path | None, environ: Mapping[str, str], sets: Sequence[str]) -> 
 
 def effective(settings: Settings) -> str:
     """`settings` as YAML text that `load` reads, every key present, each secret replaced by `MASK`."""
-    return dumped(masked(settings.model_dump()))
+    values = settings.model_dump()
+    if settings.judges is not None:
+        del values["judge"]  # the two exclude each other
+    return dumped(masked(values))
 
 
-def _merged(entries: list[Entry]) -> dict[str, Any]:
-    """Nested mappings for `Settings`, each key as the last entry gave it."""
+def _merged(entries: list[Entry], problems: list[str]) -> dict[str, Any]:
+    """Nested mappings and lists for `Settings`, each key as the last entry gave it."""
     given = {entry.keys for entry in entries}
     values: dict[str, Any] = {}
     for entry in entries:
@@ -70,7 +76,18 @@ def _merged(entries: list[Entry]) -> dict[str, Any]:
                 where[key] = inner
             where = inner
         _lay(where, entry)
-    return values
+    return {key: _listed(key, value, problems) for key, value in values.items()}
+
+
+def _listed(key: str, value: Any, problems: list[str]) -> Any:
+    """`value`, as a list where `key` is one whose items came one by one."""
+    if not isinstance(kind_of((key,)), Items) or not isinstance(value, dict):
+        return value
+    numbers = sorted(map(int, value))
+    if numbers != list(range(len(numbers))):
+        missing = next(number for number in range(len(numbers)) if number not in numbers)
+        problems.append(f"{key}.{missing}: is missing, though {key}.{numbers[-1]} is given; number the items from 0 on")
+    return [value[str(number)] for number in numbers]
 
 
 def _lay(where: dict[str, Any], entry: Entry) -> None:
@@ -78,6 +95,8 @@ def _lay(where: dict[str, Any], entry: Entry) -> None:
     inside_free = kind_of(entry.keys) == "free" and kind_of(entry.keys[:-1]) == "free"
     if entry.value is None and inside_free:
         where.pop(key, None)
+    elif entry.value == [] and isinstance(kind_of(entry.keys), Items):
+        where[key] = {}  # an item for each number follows
     elif entry.value == {} and isinstance(where.get(key), dict):
         pass  # only says that this mapping was given; its keys follow
     else:
@@ -87,7 +106,7 @@ def _lay(where: dict[str, Any], entry: Entry) -> None:
 def _validated(entries: list[Entry], problems: list[str]) -> Settings | None:
     origins = {entry.keys: entry.origin for entry in entries}
     try:
-        return Settings.model_validate(_merged(entries))
+        return Settings.model_validate(_merged(entries, problems))
     except ValidationError as error:
         for details in error.errors():
             problems.extend(lines_of(details, origins))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from groupjudge.configuration.keys import Keys, is_nullable, kind_of, known_keys
+from groupjudge.configuration.keys import Items, Keys, is_nullable, kind_of, known_keys
 from groupjudge.settings import MASK, SECRET_NAMES, without_login
 
 ENVIRONMENT_PREFIX = "GROUPJUDGE_"
@@ -30,12 +30,14 @@ _ALLOWED = {
     "model_type": "must be a mapping of keys",
     "dict_type": "must be a mapping of keys",
 }
+_OF_LISTS = frozenset({"tuple_type", "too_short", "too_long", "missing"})
 
 
 def lines_of(details: ErrorDetails, origins: Mapping[Keys, str]) -> Iterator[str]:
     """One of pydantic's errors as lines for a person; `origins` tells where each path of keys was given."""
     if details["type"] == "problems":
         for problem in details["ctx"]["problems"]:
+            problem = problem.inside(details["loc"])
             places = dict.fromkeys(_origin(tuple(key.split(".")), origins) for key in problem.keys)
             yield _placed(problem.text, [place for place in places if place])
         return
@@ -58,16 +60,28 @@ def _allowed(keys: Keys, details: ErrorDetails) -> str:
     """What may stand at `keys`, for a person: "must be ..."."""
     text = _ALLOWED.get(details["type"], details["msg"].replace("Input should be", "must be"))
     text = text.format_map(details.get("ctx", {})) if details["type"] in _ALLOWED else text
+    if details["type"] in _OF_LISTS and isinstance(kind_of(keys), Items):
+        text = "must be a list of one judge or more, each a mapping of keys"
     return f"{text}, or null" if is_nullable(keys) else text
 
 
 def unknown(keys: Keys, origin: str) -> str:
     """The error for a key that does not exist, with what it may have meant; its value may be a secret."""
     name = ".".join(keys)
-    namesakes = [key for key in known_keys() if key.rpartition(".")[2] == keys[-1]]
-    meant = namesakes or difflib.get_close_matches(name, known_keys(), n=1, cutoff=0.75)
+    known = _known_beside(keys)
+    namesakes = [key for key in known if key.rpartition(".")[2] == keys[-1]]
+    meant = namesakes or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     parent = next((keys[:n] for n in range(len(keys) - 1, -1, -1) if isinstance(kind_of(keys[:n]), type)), ())
     return f"{bounded(name)}: unknown key; {_hint(meant, parent, origin)} ({origin})"
+
+
+def _known_beside(keys: Keys) -> tuple[str, ...]:
+    """The keys that `keys` may have meant. Of an item of a list, those of the items."""
+    for depth in range(1, len(keys)):
+        section = kind_of(keys[:depth])
+        if isinstance(kind_of(keys[: depth - 1]), Items) and isinstance(section, type):
+            return tuple(".".join((*keys[:depth], key)) for key in section.model_fields)
+    return known_keys()
 
 
 def _hint(meant: list[str], parent: Keys, origin: str) -> str:

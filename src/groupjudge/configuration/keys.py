@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -12,6 +13,8 @@ from groupjudge.settings import Settings
 
 Keys = tuple[str, ...]
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
+
 
 class Text(NamedTuple):
     """A key that holds text."""
@@ -19,22 +22,55 @@ class Text(NamedTuple):
     nullable: bool
 
 
-def kind_of(keys: Keys) -> type[BaseModel] | Text | Literal["free", "other"] | None:
-    """What `keys` leads to: a section, text, (into) a free-form mapping, another value, or nothing that is known."""
-    section: type[BaseModel] = Settings
+class Items(NamedTuple):
+    """A list of sections; the keys in it are numbers from 0 on."""
+
+    section: type[BaseModel]
+
+
+Kind = type[BaseModel] | Items | Text | Literal["free", "other"] | None
+
+
+def kind_of(keys: Keys) -> Kind:
+    """What `keys` leads to: a section, a list of them, text, (into) a free-form mapping, another value, or nothing that
+    is known."""
+    kind: type[BaseModel] | Items = Settings
     for index, key in enumerate(keys):
-        field = section.model_fields.get(key)
+        if isinstance(kind, Items):
+            if not _NUMBER.fullmatch(key):
+                return None
+            kind = kind.section
+            continue
+        field = kind.model_fields.get(key)
         if field is None:
             return None
-        types = set(plain_types(field.annotation))
-        if dict in types:
-            return "free"
-        inner = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), None)
-        if inner is None:
-            is_last = index == len(keys) - 1
-            return (Text(type(None) in types) if str in types else "other") if is_last else None
-        section = inner
-    return section
+        inner = _inner_kind(field.annotation)
+        if inner == "free":
+            return inner
+        if not isinstance(inner, type | Items):
+            return inner if index == len(keys) - 1 else None
+        kind = inner
+    return kind
+
+
+def _inner_kind(annotation: Any) -> Kind:
+    """What a key of this annotation leads to."""
+    types = set(plain_types(annotation))
+    sections = [t for t in (*types, *_items(annotation)) if isinstance(t, type) and issubclass(t, BaseModel)]
+    if dict in types:
+        return "free"
+    if sections:
+        return Items(sections[0]) if tuple in types else sections[0]
+    return Text(type(None) in types) if str in types else "other"
+
+
+def _items(annotation: Any) -> Iterator[Any]:
+    """The classes of the items of a tuple in `annotation`."""
+    for part in get_args(annotation):
+        if get_origin(part) is tuple:
+            yield from plain_types(get_args(part)[0])
+        else:
+            yield from _items(part)
 
 
 def plain_types(annotation: Any) -> Iterator[Any]:
@@ -65,9 +101,12 @@ def default_of(keys: Keys) -> dict[str, Any]:
     """What a mapping holds before any source spoke: the default parameters of a free-form key, else nothing."""
     if kind_of(keys) != "free":
         return {}
-    value: Any = Settings()
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else getattr(value, key)
+    depth = next(n for n in range(1, len(keys) + 1) if kind_of(keys[:n]) == "free")
+    section = kind_of(keys[: depth - 1])
+    assert isinstance(section, type)
+    value: Any = section.model_fields[keys[depth - 1]].get_default(call_default_factory=True)
+    for key in keys[depth:]:
+        value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 

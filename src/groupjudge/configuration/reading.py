@@ -73,6 +73,7 @@ def _key_lines(keys: Keys, node: Node | None) -> Iterator[tuple[Keys, int]]:
         yield from _mapping_lines(keys, node)
     elif isinstance(node, SequenceNode):
         for index, item in enumerate(node.value):
+            yield (*keys, str(index)), item.start_mark.line + 1
             yield from _key_lines((*keys, str(index)), item)
 
 

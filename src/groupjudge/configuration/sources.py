@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from groupjudge.configuration.complaints import ENVIRONMENT_PREFIX, bounded, shown, unknown
-from groupjudge.configuration.keys import Keys, Text, kind_of
+from groupjudge.configuration.keys import Items, Keys, Text, kind_of
 from groupjudge.configuration.reading import DEEPEST, Unreadable, read_value, read_yaml, text_of
 
 # A container orchestrator tells each pod of its services in variables named after them; one called "groupjudge" gives
@@ -107,6 +107,12 @@ def flattened(keys: Keys, value: Any, lines: Lines, problems: list[str]) -> Iter
         problems.append(unknown(keys, lines.origin(keys)))
     elif len(keys) > DEEPEST:
         problems.append(f"{'.'.join(keys[:3])}...: is nested deeper than {DEEPEST} levels ({lines.origin(keys)})")
+    elif isinstance(kind, Items) and isinstance(value, list):
+        yield Entry(keys, [], lines.origin(keys))
+        for number, item in enumerate(value):
+            yield from _item((*keys, str(number)), item, lines, problems)
+    elif isinstance(kind, Items) and isinstance(value, Mapping):
+        problems.append(f"{'.'.join(keys)}: must be a list of mappings of keys, not a mapping ({lines.origin(keys)})")
     elif isinstance(kind, type) and value is None:
         return  # a section whose keys are all commented out
     elif isinstance(value, Mapping) and (isinstance(kind, type) or kind == "free"):
@@ -116,3 +122,10 @@ def flattened(keys: Keys, value: Any, lines: Lines, problems: list[str]) -> Iter
             yield from flattened((*keys, str(key)), inner, lines, problems)
     else:
         yield Entry(keys, value, lines.origin(keys))
+
+
+def _item(keys: Keys, value: Any, lines: Lines, problems: list[str]) -> Iterator[Entry]:
+    """An item of a list of sections. It is there even where it gives no key."""
+    if value is None or isinstance(value, Mapping):
+        yield Entry(keys, {}, lines.origin(keys))
+    yield from flattened(keys, value, lines, problems)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from groupjudge.errors import JudgeFailed
+from groupjudge.errors import BudgetSpent, JudgeFailed
 from groupjudge.judging.desk import Place
 from groupjudge.judging.endpoint import Endpoint, Try, desk_of
 from groupjudge.judging.formats import PreparedGroup, make_format
@@ -28,11 +28,13 @@ from groupjudge.judging.pauses import backoff_s
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.judging.template import load_template
 from groupjudge.judging.texts import clean_group
+from groupjudge.judging.usage import Meter
 from groupjudge.model import AnswerTexts, Pair, Topic
 
 __all__ = ["HttpJudge", "HttpJudgeOptions"]
 
-_NOT_TRIED_AGAIN = frozenset({"rejected", "deadline"})
+_SPENT = "budget"
+_NOT_TRIED_AGAIN = frozenset({"rejected", "deadline", _SPENT})
 _TOO_MANY_REQUESTS = 429
 
 
@@ -109,6 +111,11 @@ class HttpJudge:
         refusals = await asyncio.gather(*(endpoint.reachable() for endpoint in self._endpoints))
         return None if None in refusals else "; ".join(refusal for refusal in refusals if refusal is not None)
 
+    @property
+    def meters(self) -> list[Meter]:
+        """What each address cost."""
+        return [endpoint.meter for endpoint in self._endpoints]
+
     async def close(self) -> None:
         """See `Judge.close`."""
         for endpoint in self._endpoints:
@@ -142,14 +149,23 @@ class HttpJudge:
         """One request, and whether it is worth while to make it at another address at once."""
         expected = self._expected
         place = await self.gate.enter(group.line, expected.tokens(group.requests.size(pair)) if expected else 0.0)
+        endpoint = self._endpoints[place.desk.index]
         try:
+            if (spent := endpoint.meter.why_spent()) is not None:
+                return self._close(place, spent)
             body = group.requests.body(pair)
-            ended = await self._endpoints[place.desk.index].ask(body)
+            ended = await endpoint.ask(body)
             self._tell(place, ended, len(body))
         finally:
             self.gate.leave(place)
         is_limited = ended.status == _TOO_MANY_REQUESTS and ended.retry_after is not None
         return ended, (ended.is_its_fault or is_limited) and self.gate.has_another(place.desk)
+
+    def _close(self, place: Place, spent: str) -> tuple[Try, bool]:
+        """The budget of an address is used up: nothing was sent, and nothing will be."""
+        place.desk.unsent(place)
+        place.desk.is_closed = True
+        return Try(_SPENT, spent, "the budget is used up"), not all(desk.is_closed for desk in self.gate.desks)
 
     def _tell(self, place: Place, ended: Try, size: int) -> None:
         """What the gate has to know of a request of `size` bytes. Of one that was lost nobody knows what it cost: what
@@ -167,6 +183,8 @@ def _ending(tries: Sequence[Try]) -> JudgeCall:
     """J13, once no try brought a verdict and none is left: raises JudgeFailed where the last one was a transport error
     (or must not be tried again), or no try brought a finished reply; else the replies were unreadable."""
     last = tries[-1]
+    if last.result == _SPENT:
+        raise BudgetSpent(last.reason, last.summary)
     how_often = "after 1 try" if len(tries) == 1 else f"after {len(tries)} tries"
     unreadable = next((t for t in reversed(tries) if t.result == "unreadable"), None)
     if unreadable is None or last.result not in ("unreadable", "unfinished"):

@@ -16,6 +16,7 @@ from groupjudge.judging.pauses import retry_after_s
 from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.judging.replies import ErrorInside, Misshapen, Reply
 from groupjudge.judging.transport import DeadlineError, Response, Transport, TransportError
+from groupjudge.judging.usage import Meter
 from groupjudge.model import Reading
 
 _LOCATION_SHOWN = 200
@@ -66,7 +67,7 @@ def desk_of(options: HttpJudgeOptions) -> Desk:
 
 
 class Endpoint:
-    """An address with its connections. Made anywhere; its first request binds it to the running loop."""
+    """An address with its connections, and what asking it cost (`meter`). Made anywhere; its first request binds it to the running loop."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Endpoint:
         now: Callable[[], float],
     ) -> None:
         """`now` gives Unix time. Raises ConfigurationError."""
+        self.meter = Meter(options.name, options.prices, options.budget, options.key)
         self._options = options
         self._format = format
         self._rules = rules
@@ -94,13 +96,14 @@ class Endpoint:
     async def ask(self, body: bytes) -> Try:
         """Send one request, and read the reply."""
         started = time.perf_counter()
+        self.meter.sent()
         ended = await self._request(body)
         self._events.tried(ended.result, ended.status, time.perf_counter() - started)
         return ended
 
     async def reachable(self) -> str | None:
         """None where it can be asked, else why not."""
-        return await self._transport.probe("/models")
+        return self.meter.why_spent() or await self._transport.probe("/models")
 
     async def close(self) -> None:
         """Close every connection."""
@@ -145,6 +148,7 @@ class Endpoint:
     async def _read(self, response: Response, reply: Reply) -> Try:
         tokens = reply.prompt_tokens + reply.completion_tokens or None
         if tokens:
+            self.meter.used(reply.prompt_tokens, reply.completion_tokens)
             self._events.used(reply.prompt_tokens, reply.completion_tokens)
         if reply.unfinished:
             reason = f"the judge's reply is unfinished: {reply.unfinished}"

@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from groupjudge.errors import JudgeFailed
+from groupjudge.errors import BudgetSpent, JudgeFailed
 from groupjudge.judging.gate import Gate, Line
 from groupjudge.judging.judge import Comparison, JudgeCall, JudgeEvents, NoEvents
 from groupjudge.judging.local_engine import WORKER, Engine, EngineError, EngineGone, TooLong
@@ -29,6 +29,7 @@ from groupjudge.judging.local_texts import disarmed, shortened, shortened_conver
 from groupjudge.judging.reading import ReadingRules, read_verdict
 from groupjudge.judging.template import PromptTemplate, Range, load_template, render_prompt, verdict_schema
 from groupjudge.judging.texts import clean_group
+from groupjudge.judging.usage import Meter
 from groupjudge.model import AnswerTexts, Pair, Topic
 
 log = structlog.get_logger(__name__)
@@ -143,6 +144,7 @@ class LocalJudge:
         *,
         gate: Gate | None = None,
         events: JudgeEvents | None = None,
+        meter: Meter | None = None,
         command: Sequence[str] = WORKER,
     ) -> None:
         """`gate` holds the places (default: `PLACES`, or `options.max_concurrency` if that is less); `command` starts
@@ -151,6 +153,8 @@ class LocalJudge:
         self.gate = gate or Gate(min(PLACES, options.max_concurrency))
         self._options = options
         self._events: JudgeEvents = events or NoEvents()
+        self.meters = [meter or Meter()]
+        """What it was asked. It counts no tokens."""
         self._command = command
         self._way = _way(options, rules)
         self._starting: asyncio.Task[Engine] | None = None
@@ -173,6 +177,9 @@ class LocalJudge:
         try:
             place = await self.gate.enter(prepared.line)
             try:
+                if (spent := self.meters[0].why_spent()) is not None:
+                    raise BudgetSpent(spent, "the budget is used up")
+                self.meters[0].sent()
                 call = await self._try(prepared, pair)
             finally:
                 self.gate.leave(place)

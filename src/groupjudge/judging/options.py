@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from groupjudge.judging.formats import FormatName
+from groupjudge.judging.usage import Budget, Prices
 
 
 @dataclass(frozen=True, slots=True)
 class HttpJudgeOptions:
     """Where the judge is and how it is asked; the keys of `judge` in the configuration, by the same names (H12).
     `use_principle` is `comparison.use_principle`. Times are in seconds. `key` is where these options stand in the
-    configuration, for errors."""
+    configuration, for errors; `name` is what usage is told under."""
 
     base_url: str
     format: FormatName = "template"
@@ -32,4 +33,7 @@ class HttpJudgeOptions:
     empty_answer_text: str = "None"
     trust_env: bool = False
     use_principle: bool = False
+    prices: Prices = Prices()
+    budget: Budget = Budget()
+    name: str = "judge"
     key: str = "judge"
