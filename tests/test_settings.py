@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from groupjudge.settings import MASK, Settings, without_login
+from groupjudge.settings import MASK, Settings, jurors_of, without_login
 
 
 def refusal(**sections: Any) -> str:
@@ -289,7 +289,8 @@ def test_settings_cannot_be_changed() -> None:
 @pytest.mark.parametrize("section", [*Settings.model_fields, None])
 def test_unknown_keys_are_errors_in_every_section(section: str | None) -> None:
     """H12: also at the top."""
-    where = {"nope": 1} if section is None else {section: {"nope": 1}}
+    inside = [{"nope": 1}] if section == "judges" else {"nope": 1}
+    where = {"nope": 1} if section is None else {section: inside}
     assert "nope: Extra inputs are not permitted" in refusal(**where)
 
 
@@ -306,3 +307,81 @@ def test_unknown_keys_are_errors_in_every_section(section: str | None) -> None:
 def test_a_login_in_an_address_is_masked(url: str, shown: str) -> None:
     """H12: a password in `judge.base_url` is a secret too."""
     assert without_login(url) == shown
+
+
+def of_judges(*judges: dict[str, Any], **sections: Any) -> Settings:
+    return Settings.model_validate({"judges": list(judges), **sections})
+
+
+def test_judges_of_one_model_are_replicas_and_others_are_jurors() -> None:
+    """F10: unless `juror` says otherwise; the order is that of the list."""
+    a, b = {"model": "a"}, {"model": "b"}
+    named = {"model": "b", "juror": "a"}
+    assert jurors_of(of_judges(a, b, a).judges or ()) == {"a": [0, 2], "b": [1]}
+    assert jurors_of(of_judges({}, {}).judges or ()) == {"": [0, 1]}
+    assert jurors_of(of_judges(a, a | {"juror": "twin"}).judges or ()) == {"a": [0], "twin": [1]}
+    assert "must not differ in model" in refusal(judges=[a, named])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("params", {"temperature": 0.0}),
+        ("format", "genrm"),
+        ("retries", 1),
+        ("on_conflict", "retry"),
+        ("on_unreadable", "default_scores"),
+        ("empty_answer_text", ""),
+        ("structured_output", False),
+        ("template", "t"),
+        ("retry_sleep_s", 1.0),
+    ],
+)
+def test_replicas_differ_in_nothing_that_a_verdict_hangs_on(key: str, value: object) -> None:
+    """F10, J20: the same pair must get the same verdict wherever it is asked."""
+    text = refusal(judges=[{}, {}, {key: value}])
+    assert f"judges.0 and judges.2 are replicas of one judge and must not differ in {key}" in text
+    assert "judges.1" not in text
+    assert of_judges({}, {"juror": "other", key: value})
+
+
+def test_replicas_may_differ_in_what_an_address_has_of_its_own() -> None:
+    """F10."""
+    own = {"base_url": "http://b/v1", "api_key": "k", "request_timeout_s": 3.0, "trust_env": True, "name": "b"}
+    own |= {"max_concurrency": 9, "min_concurrency": 2, "requests_per_minute": 60, "tokens_per_minute": 60}
+    assert of_judges({}, own | {"price": {"prompt": 1.0}, "budget": {"calls": 1}})
+
+
+def test_judge_and_judges_exclude_each_other() -> None:
+    """F10: the error says what to do."""
+    text = refusal(judge={"model": "m", "api_key": "s3cr3t"}, judges=[{}])
+    assert "judge and judges exclude each other: move judge.model, judge.api_key into the items of judges" in text
+    assert "s3cr3t" not in text
+    assert "judges exclude each other" in refusal(judge={}, judges=[{}])
+
+
+def test_names_of_judges_differ() -> None:
+    """F12: also from the names that the others have by their place."""
+    assert "judges.0.name and judges.1.name must not both be 'x'" in refusal(judges=[{"name": "x"}, {"name": "x"}])
+    assert "must not both be 'judges.1'" in refusal(judges=[{"name": "judges.1"}, {}])
+    assert refusal(judges=[{"name": "a b"}])
+    assert refusal(judges=[])
+
+
+def test_a_local_judge_has_no_replicas() -> None:
+    """F10, J9."""
+    assert "the local judge has no replicas" in refusal(judges=[{"format": "local"}, {"format": "local"}])
+    assert of_judges({"format": "local", "juror": "small"}, {"model": "b"})
+
+
+def test_a_budget_in_money_needs_a_price() -> None:
+    """F12."""
+    assert "judge.budget.money needs judge.price" in refusal(judge={"budget": {"money": 5.0}})
+    assert Settings.model_validate({"judge": {"budget": {"money": 5.0}, "price": {"completion": 0.6}}})
+    assert "money" in refusal(judge={"budget": {"money": 0.0}, "price": {"prompt": 1.0}})
+
+
+def test_all_judges_by_their_keys() -> None:
+    """F10."""
+    assert list(Settings().all_judges) == ["judge"]
+    assert list(of_judges({"model": "a"}, {"model": "b"}).all_judges) == ["judges.0", "judges.1"]

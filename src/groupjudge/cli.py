@@ -146,12 +146,14 @@ def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **
 
     from groupjudge.offline.command import Request, run
     from groupjudge.offline.usage import UsageEvents
-    from groupjudge.service.judges import judge_with
+    from groupjudge.service.judges import judge_with, rules_of
 
-    parts = settings.model_dump_json(include={"judge": {"format", "model"}, "comparison": True, "scoring": True})
+    parts = rules_of(settings)
     request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options, rules=parts)
     console = Console(stderr=True)
-    tally = uvloop.run(judge_with(settings, lambda judge: run(request, judge, console), UsageEvents()))
+    tally = uvloop.run(
+        judge_with(settings, lambda judges: run(request, judges.judge, console, judges.usage), UsageEvents())
+    )
     return 0 if tally.is_clean else 1
 
 

@@ -194,7 +194,7 @@ class PriceSettings(_Section):
 
 
 class BudgetSettings(_Section):
-    """What a judge may cost as long as the process runs: requests, tokens of both kinds, money (F12); null: no limit."""
+    """What a judge may cost while the process runs: requests, tokens of both kinds, money (F12); null: no limit."""
 
     calls: Count | None = None
     tokens: Count | None = None
@@ -253,8 +253,8 @@ class JudgeSettings(_Section):
 
 
 class ListedJudge(JudgeSettings):
-    """One of several judges (F10). Those with the same `juror` (null: the same `model`) are replicas: one judge at several
-    addresses. Different ones are a panel. `name` (null: its place in the list) is what metrics and details call it."""
+    """One of several judges (F10). Those with the same `juror` (null: the same `model`) are replicas: one judge at
+    several addresses. Different ones are a panel. `name` (null: its place in the list) is what metrics call it."""
 
     name: Label | None = None
     juror: Label | None = None
@@ -292,8 +292,8 @@ def _replica_problems(judges: Sequence[ListedJudge], numbers: Sequence[int]) -> 
             yield Problem(f"{keys[0]} and {keys[1]}: the local judge has no replicas; leave one out", keys)
         elif differing:
             yield Problem(
-                f"{keys[0]} and {keys[1]} are replicas of one judge and must not differ in {', '.join(differing)}: make "
-                "them the same, or give each a juror of its own for a panel",
+                f"{keys[0]} and {keys[1]} are replicas of one judge and must not differ in {', '.join(differing)}: "
+                "make them the same, or give each a juror of its own for a panel",
                 tuple(f"{key}.{name}" for key in keys for name in differing),
             )
 
@@ -398,6 +398,8 @@ class Settings(_Section):
                 ("group.size", "limits.max_group_size"),
             )
         yield from self._budget_problems()
+        if self.judges is not None:
+            yield from self._judges_relations(self.judges)
 
     def _budget_problems(self) -> Iterator[Problem]:
         comparison = self.comparison
@@ -416,8 +418,6 @@ class Settings(_Section):
                 "group of group.size",
                 ("comparison.budget_calls", "group.size"),
             )
-        if self.judges is not None:
-            yield from self._judges_relations(self.judges)
 
     def _judges_relations(self, judges: Sequence[ListedJudge]) -> Iterator[Problem]:
         """One judge or several; several that can be told apart, and replicas that are the same."""

@@ -134,7 +134,8 @@ async def serving(
     env: dict[str, str] | None = None,
 ) -> AsyncIterator[Server]:
     """A server as long as the block lasts; then its log is checked. It is killed where it does not stop by itself."""
-    sets = {"server.port": 0, "judge.format": "responses", **sets}
+    one_judge = {} if "judges" in sets else {"judge.format": "responses"}
+    sets = {"server.port": 0, **one_judge, **sets}
     server = Server(start(sets, log, limits, env or {}), log)
     process = server.process
     try:

@@ -76,17 +76,19 @@ def _merged(entries: list[Entry], problems: list[str]) -> dict[str, Any]:
                 where[key] = inner
             where = inner
         _lay(where, entry)
-    return {key: _listed(key, value, problems) for key, value in values.items()}
+    return {key: _listed(key, value, entries, problems) for key, value in values.items()}
 
 
-def _listed(key: str, value: Any, problems: list[str]) -> Any:
-    """`value`, as a list where `key` is one whose items came one by one."""
+def _listed(key: str, value: Any, entries: list[Entry], problems: list[str]) -> Any:
+    """`value`, which `entries` gave, as a list where `key` is one whose items came one by one."""
     if not isinstance(kind_of((key,)), Items) or not isinstance(value, dict):
         return value
     numbers = sorted(map(int, value))
     if numbers != list(range(len(numbers))):
         missing = next(number for number in range(len(numbers)) if number not in numbers)
-        problems.append(f"{key}.{missing}: is missing, though {key}.{numbers[-1]} is given; number the items from 0 on")
+        last = f"{key}.{numbers[-1]}"
+        origin = next(entry.origin for entry in entries if ".".join(entry.keys[:2]) == last)
+        problems.append(f"{key}.{missing}: is missing, though {last} is given; number the items from 0 on ({origin})")
     return [value[str(number)] for number in numbers]
 
 

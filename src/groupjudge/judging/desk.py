@@ -52,6 +52,11 @@ class Desk:
         """Whether it must not be asked any more."""
 
     @property
+    def is_left_out(self) -> bool:
+        """Whether its last request showed a fault, or it is closed."""
+        return self._faults > 0 or self.is_closed
+
+    @property
     def load(self) -> float:
         """Calls in flight by places."""
         return self.in_flight / self.concurrency.limit

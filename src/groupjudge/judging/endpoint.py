@@ -67,7 +67,8 @@ def desk_of(options: HttpJudgeOptions) -> Desk:
 
 
 class Endpoint:
-    """An address with its connections, and what asking it cost (`meter`). Made anywhere; its first request binds it to the running loop."""
+    """An address with its connections, and what asking it cost (`meter`). Made anywhere; its first request binds it to
+    the running loop."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from groupjudge.judging.gate import Gate
+from groupjudge.judging.usage import Meter
 from groupjudge.model import AnswerTexts, Conversation, Pair, Reading, Topic
 
 Prepared = TypeVar("Prepared")
@@ -41,6 +42,11 @@ class Judge(Protocol[Prepared]):
     """A judge of pairs. `Prepared` is its own business; nobody else looks inside. `gate` holds its places (J3)."""
 
     gate: Gate
+
+    @property
+    def meters(self) -> Sequence[Meter]:
+        """What each of its addresses cost, in the order of the gate's desks."""
+        ...
 
     def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Prepared:
         """Build what the calls of one group share. `topic.principle` is the one to send, None where principles are

@@ -33,7 +33,7 @@ class HttpJudgeOptions:
     empty_answer_text: str = "None"
     trust_env: bool = False
     use_principle: bool = False
-    prices: Prices = Prices()
-    budget: Budget = Budget()
+    prices: Prices | None = None
+    budget: Budget | None = None
     name: str = "judge"
     key: str = "judge"

@@ -1,8 +1,8 @@
 """What judges cost (F12): requests, tokens and money, in all and by group, and budgets that end judging.
 
-A request counts as soon as it goes out, so a budget of calls is kept to the call. Tokens are known when a reply has come:
-a budget of tokens or money is exceeded by what was under way when it was reached, and by no more; nothing is put aside
-for calls under way, or judging would end while there is budget left. A reply that names no tokens costs none.
+A request counts as soon as it goes out, so a budget of calls is kept to the call. Tokens are known when a reply has
+come: a budget of tokens or money is exceeded by what was under way when it was reached, and by no more; nothing is put
+aside for calls under way, or judging would end while there is budget left. A reply that names no tokens costs none.
 
 Each group is judged in a task of its own, and tasks inherit the context they are made in: so a meter finds the group's
 account there, whatever tasks judging starts.

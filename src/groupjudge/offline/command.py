@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from groupjudge.errors import ConfigurationError
+from groupjudge.model import JudgeUsage
 from groupjudge.offline.about import About
 from groupjudge.offline.groups import BadLine, FileGroup, read_groups
 from groupjudge.offline.preferences import LinesFile, WholeFile, best, judged_groups, pair
 from groupjudge.offline.results import Output
 from groupjudge.offline.run import JudgeGroup, judge_all
-from groupjudge.offline.tally import Pace, Tally, counted
+from groupjudge.offline.tally import Pace, Tally, cost, counted
 
 if TYPE_CHECKING:
     from groupjudge.offline.report import Report
@@ -46,8 +47,14 @@ class Request:
     rules: str = ""
 
 
-async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
-    """Judge the file, then write what was asked for beside. Messages go to `console`. Raises ConfigurationError."""
+async def run(
+    request: Request,
+    judge: JudgeGroup,
+    console: Console,
+    usage: Callable[[], Sequence[JudgeUsage]] = tuple,
+) -> Tally:
+    """Judge the file, then write what was asked for beside. Messages go to `console`. `usage` tells what
+    judging has cost so far. Raises ConfigurationError."""
     _check_files(request)
     report = _report(request)
     with _input_file(request.source) as source, Output(request.out, request.rules) as output:
@@ -64,7 +71,8 @@ async def run(request: Request, judge: JudgeGroup, console: Console) -> Tally:
         _write_page(request.report, report.page(tally), console)
     if tally.gave_up:
         console.print(_gave_up(tally), markup=False, highlight=False, soft_wrap=True)
-    console.print(tally.summary(), markup=False, highlight=False, soft_wrap=True)
+    for line in (tally.summary(), *map(cost, usage())):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     return tally
 
 
@@ -164,6 +172,8 @@ def _write_beside(request: Request, source: Path, report: Report | None, console
 
 
 def _gave_up(tally: Tally) -> str:
+    if tally.spent:
+        return f"stopped: {tally.failures.last}. What was judged is kept, and the same command goes on from there"
     return (
         f"gave up: {tally.failures.in_a_row} groups in a row failed, the last because {tally.failures.last}. "
         "What was judged is kept: mend the judge and run the same command again (--give-up-after sets the number)"

@@ -152,6 +152,7 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
         "standard_errors": list(judgement.errors) or None,
         "measures": judgement.measures._asdict() if judgement.measures else None,
         "judge": usage.row(),
+        "usage": [each._asdict() for each in judgement.usage],
     }
     if judgement.failure_kind is not None:
         row |= {"failure_kind": judgement.failure_kind, "failure_reason": judgement.failure_reason}

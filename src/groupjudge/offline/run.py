@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-from groupjudge.errors import JudgeFailed
+from groupjudge.errors import BudgetSpent, JudgeFailed
 from groupjudge.model import AnswerTexts, Judgement, Topic
 from groupjudge.offline import usage
 from groupjudge.offline.groups import BadLine, FileGroup
@@ -39,7 +39,7 @@ async def judge_all(
             places = asyncio.Semaphore(at_once)
             for group in _wanted(groups, output, tally, tell, limit):
                 await places.acquire()
-                if 0 < give_up_after <= tally.failures.in_a_row:
+                if tally.spent or 0 < give_up_after <= tally.failures.in_a_row:
                     tally.gave_up = True
                     break
                 task = running.create_task(_judge_one(group, output, judge, tally, tell))
@@ -78,6 +78,7 @@ async def _judge_one(group: FileGroup, output: Output, judge: JudgeGroup, tally:
     try:
         judgement = await judge(group.topic, group.texts)
     except (JudgeFailed, NotFinite) as error:
+        tally.spent |= isinstance(error, BudgetSpent)
         kind = error.summary if isinstance(error, JudgeFailed) else "a reward that is not finite"
         tally.failures.add(group.line, kind, str(error), used)
         tell(tally, f"line {group.line}: the judge failed: {str(error)[:_SHOWN]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from groupjudge.model import JudgeUsage
 from groupjudge.offline.usage import Usage
 
 KINDS_AT_MOST = 50
@@ -47,7 +48,7 @@ class Failures:
 @dataclass(slots=True)
 class Tally:
     """Groups judged now, found done, and failed; lines that are no good. `gave_up`: whether judging was stopped because
-    too many groups in a row failed."""
+    too many groups in a row failed, or what the judge may cost is used up (`spent`)."""
 
     judged: int = 0
     skipped: int = 0
@@ -55,6 +56,7 @@ class Tally:
     failures: Failures = field(default_factory=Failures)
     bad_lines: int = 0
     gave_up: bool = False
+    spent: bool = False
 
     @property
     def done(self) -> int:
@@ -98,3 +100,10 @@ class Pace:
 def counted(number: int, noun: str) -> str:
     """`1 group`, `2,000 groups`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def cost(usage: JudgeUsage) -> str:
+    """What one judge cost, in one line for people."""
+    tokens = f"{usage.prompt_tokens:,} tokens of requests and {usage.completion_tokens:,} of replies"
+    money = "" if usage.money is None else f", {usage.money:,.2f} in money"
+    return f"{usage.judge}: {counted(usage.calls, 'call')}, {tokens}{money}"

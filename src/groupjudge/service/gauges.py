@@ -8,22 +8,24 @@ from dataclasses import dataclass
 
 from groupjudge.answers.spool import Spool
 from groupjudge.core.census import ACTIVE, Census
-from groupjudge.judging.gate import Gate
+from groupjudge.judging.desk import Desk
+from groupjudge.judging.usage import Meter
 from groupjudge.service.at_once import AtOnce
 from groupjudge.service.bodies import BodyReader
 from groupjudge.service.host import Host
+from groupjudge.service.judges import Judges
 from groupjudge.service.metrics import Watched
 from groupjudge.settings import RetentionSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Insides:
-    """The parts of a server that have numbers to show. `gate` holds the judge's places."""
+    """The parts of a server that have numbers to show."""
 
     host: Host
     reader: BodyReader
     spool: Spool
-    gate: Gate
+    judges: Judges
     at_once: AtOnce
     retention: RetentionSettings
 
@@ -47,6 +49,7 @@ def watched(of: Insides) -> Iterator[Watched]:
     """Every gauge and every counter that is kept elsewhere."""
     yield from _groups(of.host.census, of)
     yield from _requests(of)
+    yield from _judges(of.judges)
     yield from _retention(of)
 
 
@@ -72,9 +75,33 @@ def _requests(of: Insides) -> Iterator[Watched]:
     yield Watched("groupjudge_spool_bytes", "Bytes of bodies that wait for their reply.", of.spooled, "place")
     yield _gauge("groupjudge_spool_files", "Files that hold bodies.", lambda: of.spool.descriptors)
     yield _gauge("groupjudge_spool_free_bytes", "Bytes free where bodies are spooled; -1: unknown.", of.disk_free)
-    yield _gauge("groupjudge_judge_calls_in_flight", "Places at the judge that are taken.", lambda: of.gate.in_flight)
-    yield _gauge("groupjudge_judge_calls_waiting", "Calls that wait for a place.", lambda: of.gate.waiting)
-    yield _gauge("groupjudge_judge_places", "Calls that the judge may get at once.", lambda: of.gate.places)
+    yield _gauge("groupjudge_judge_calls_in_flight", "Places at the judge that are taken.", lambda: of.judges.in_flight)
+    yield _gauge("groupjudge_judge_calls_waiting", "Calls that wait for a place.", lambda: of.judges.waiting)
+    yield _gauge("groupjudge_judge_places", "Calls that the judge may get at once.", lambda: of.judges.places)
+
+
+def _judges(of: Judges) -> Iterator[Watched]:
+    """By judge: each address has its own series (F10-F12)."""
+
+    def each(name: str, help_: str, read: Callable[[Meter, Desk], float | None]) -> Watched:
+        def read_all() -> dict[str, float]:
+            said = {meter.name: read(meter, desk) for meter, desk in of.addresses()}
+            return {name: number for name, number in said.items() if number is not None}
+
+        return Watched(name, help_, read_all, "judge")
+
+    yield each("groupjudge_judge_requests_total", "Requests sent to a judge.", lambda meter, _: meter.total.calls)
+    tokens = "Tokens of requests and of replies that a judge counted."
+    yield each("groupjudge_judge_prompt_tokens_total", tokens, lambda meter, _: meter.total.prompt_tokens)
+    yield each("groupjudge_judge_completion_tokens_total", tokens, lambda meter, _: meter.total.completion_tokens)
+    money = "What a judge's tokens cost, where it has a price."
+    yield each("groupjudge_judge_money_total", money, lambda meter, _: meter.usage(meter.total).money)
+    in_flight = "Requests that are under way at a judge."
+    yield each("groupjudge_judge_requests_in_flight", in_flight, lambda _, desk: desk.in_flight)
+    most = "How many there may be at once; it moves where min_concurrency is set."
+    yield each("groupjudge_judge_requests_limit", most, lambda _, desk: desk.concurrency.limit)
+    left_out = "Whether a judge is left out for its faults or because its budget is used up (1) or not (0)."
+    yield each("groupjudge_judge_left_out", left_out, lambda _, desk: float(desk.is_left_out))
 
 
 def _retention(of: Insides) -> Iterator[Watched]:

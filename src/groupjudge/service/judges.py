@@ -1,39 +1,132 @@
-"""From the configuration to a judge and a panel: the one place that knows both."""
+"""From the configuration to judges that judge whole groups: the one place that knows both."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
+from groupjudge.judging.desk import Desk
 from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
 from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
+from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
+from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Topic
 from groupjudge.scoring import ScoringRules
-from groupjudge.service.host import JudgeGroup
-from groupjudge.settings import JudgeSettings, Settings
+from groupjudge.settings import JudgeSettings, Settings, jurors_of, name_of
 
 T = TypeVar("T")
+Listed: TypeAlias = Sequence[tuple[str, JudgeSettings]]
+"""Judges' sections with the keys where they stand."""
 
 
-def open_judge(settings: Settings, events: JudgeEvents) -> Judge[Any]:
-    """The configured judge, not yet asked anything. Raises ConfigurationError where it cannot be built."""
-    rules = _reading_rules(settings)
-    if settings.judge.format == "local":
-        return LocalJudge(_local_options(settings), rules, events=events)
-    options = _options(settings.judge, settings.comparison.use_principle)
-    return HttpJudge(options, rules, events=events)
+class Judges:
+    """All judges that are configured, not yet asked anything. Raises ConfigurationError where one cannot be built."""
+
+    def __init__(self, settings: Settings, events: JudgeEvents | None = None) -> None:
+        """`events` hears what the judges do."""
+        events = events or NoEvents()
+        self._jurors = [_open_juror(settings, listed, events) for listed in _jurors(settings)]
+        first = next(iter(settings.all_judges.values()))
+        self._panel = Panel(self._jurors[0], _panel_rules(settings, first), events)
+
+    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+        """Judge the answers of one group; see `Panel.judge`. The judgement says what it cost."""
+        with group_accounts() as accounts:
+            judgement = await self._panel.judge(topic, texts)
+        return replace(judgement, usage=usages_of(accounts))
+
+    async def reachable(self) -> str | None:
+        """None where a juror can be asked (H8), else why none can."""
+        refusals = await asyncio.gather(*(juror.reachable() for juror in self._jurors))
+        return None if None in refusals else "; ".join(refusal for refusal in refusals if refusal is not None)
+
+    async def close(self) -> None:
+        """Let go of connections, threads and models."""
+        for juror in self._jurors:
+            await juror.close()
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are under way."""
+        return sum(juror.gate.in_flight for juror in self._jurors)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a place."""
+        return sum(juror.gate.waiting for juror in self._jurors)
+
+    @property
+    def places(self) -> int:
+        """How many calls there may be at once."""
+        return sum(juror.gate.places for juror in self._jurors)
+
+    def addresses(self) -> Iterator[tuple[Meter, Desk]]:
+        """What each judge of the configuration cost, and what the gate knows of it."""
+        for juror in self._jurors:
+            yield from zip(juror.meters, juror.gate.desks, strict=True)
+
+    def usage(self) -> list[JudgeUsage]:
+        """What each judge of the configuration has cost so far."""
+        return [meter.usage(meter.total) for meter, _ in self.addresses()]
 
 
-def open_panel(settings: Settings, judge: Judge[Any], events: JudgeEvents) -> Panel[Any]:
-    """What judges whole groups with `judge`."""
-    rules = PanelRules(
+async def judge_with(
+    settings: Settings, work: Callable[[Judges], Awaitable[T]], events: JudgeEvents | None = None
+) -> T:
+    """Do `work` with the configured judges, which are closed after it. `events` hears what they do."""
+    judges = Judges(settings, events)
+    try:
+        return await work(judges)
+    finally:
+        await judges.close()
+
+
+def most_calls(settings: Settings) -> int:
+    """How many calls to judges there may be at once."""
+    return sum(judge.max_concurrency for judge in settings.all_judges.values())
+
+
+def rules_of(settings: Settings) -> str:
+    """What rewards hang on, as a text that is the same where that is the same. Where a judge is found is no part."""
+    shared = {"comparison": True, "scoring": True}
+    kept = [] if settings.judges is None else [numbers[0] for numbers in jurors_of(settings.judges).values()]
+    if settings.judges is not None and len(kept) > 1:
+        items: Any = {number: {"format", "model", "juror"} for number in kept}
+        return settings.model_dump_json(include={"judges": items, **shared})
+    (judge, *_) = settings.all_judges.values()
+    same = settings.model_copy(update={"judge": JudgeSettings(format=judge.format, model=judge.model)})
+    return same.model_dump_json(include={"judge": {"format", "model"}, **shared})
+
+
+def _jurors(settings: Settings) -> list[Listed]:
+    """The judges that are one juror each."""
+    if settings.judges is None:
+        return [[("judge", settings.judge)]]
+    jurors = jurors_of(settings.judges).values()
+    return [[(f"judges.{number}", settings.judges[number]) for number in numbers] for numbers in jurors]
+
+
+def _open_juror(settings: Settings, listed: Listed, events: JudgeEvents) -> Judge[Any]:
+    key, judge = listed[0]
+    rules = _reading_rules(settings, judge)
+    if judge.format == "local":
+        meter = Meter(name_of(judge, key), budget=Budget(**judge.budget.model_dump()), key=key)
+        return LocalJudge(_local_options(settings, judge), rules, meter=meter, events=events)
+    first, *others = (_options(key, judge, settings.comparison.use_principle) for key, judge in listed)
+    return HttpJudge(first, rules, others=others, events=events)
+
+
+def _panel_rules(settings: Settings, judge: JudgeSettings) -> PanelRules:
+    return PanelRules(
         default_principle=settings.comparison.default_principle,
         strategy=settings.comparison.strategy,
         judges_per_pair=settings.comparison.judges_per_pair,
         use_principle=settings.comparison.use_principle,
-        on_unreadable=settings.judge.on_unreadable,
+        on_unreadable=judge.on_unreadable,
         calls_per_answer=settings.comparison.calls_per_answer,
         both_orders=settings.comparison.both_orders,
         budget_calls=settings.comparison.budget_calls,
@@ -41,11 +134,9 @@ def open_panel(settings: Settings, judge: Judge[Any], events: JudgeEvents) -> Pa
         equal_answers=settings.comparison.equal_answers,
         scoring=ScoringRules(**settings.scoring.model_dump(exclude={"score_range", "ranking_range"})),
     )
-    return Panel(judge, rules, events)
 
 
-def _local_options(settings: Settings) -> LocalJudgeOptions:
-    judge = settings.judge
+def _local_options(settings: Settings, judge: JudgeSettings) -> LocalJudgeOptions:
     return LocalJudgeOptions(
         model=judge.model,
         template=judge.template,
@@ -55,7 +146,7 @@ def _local_options(settings: Settings) -> LocalJudgeOptions:
     )
 
 
-def _options(judge: JudgeSettings, use_principle: bool) -> HttpJudgeOptions:
+def _options(key: str, judge: JudgeSettings, use_principle: bool) -> HttpJudgeOptions:
     assert judge.format != "local"
     return HttpJudgeOptions(
         base_url=judge.base_url,
@@ -75,25 +166,17 @@ def _options(judge: JudgeSettings, use_principle: bool) -> HttpJudgeOptions:
         empty_answer_text=judge.empty_answer_text,
         trust_env=judge.trust_env,
         use_principle=use_principle,
+        prices=Prices(**judge.price.model_dump()),
+        budget=Budget(**judge.budget.model_dump()),
+        name=name_of(judge, key),
+        key=key,
     )
 
 
-def _reading_rules(settings: Settings) -> ReadingRules:
+def _reading_rules(settings: Settings, judge: JudgeSettings) -> ReadingRules:
     return ReadingRules(
         score_range=settings.scoring.score_range,
         ranking_range=settings.scoring.ranking_range,
         default_ranking=settings.scoring.default_ranking,
-        on_conflict=settings.judge.on_conflict,
+        on_conflict=judge.on_conflict,
     )
-
-
-async def judge_with(
-    settings: Settings, work: Callable[[JudgeGroup], Awaitable[T]], events: JudgeEvents | None = None
-) -> T:
-    """Do `work` with the configured judge, which is closed after it. `events` hears what the judge does."""
-    events = events or NoEvents()
-    judge = open_judge(settings, events)
-    try:
-        return await work(open_panel(settings, judge, events).judge)
-    finally:
-        await judge.close()

@@ -30,7 +30,7 @@ from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.gauges import Insides, watched
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
-from groupjudge.service.judges import open_judge, open_panel
+from groupjudge.service.judges import Judges, most_calls
 from groupjudge.service.lag import LoopProbe
 from groupjudge.service.login import Logins
 from groupjudge.service.logs import configure_logs
@@ -194,18 +194,17 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     metrics = Metrics()
     limits = settings.limits
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most_files = None if soft == resource.RLIM_INFINITY else descriptors_to_spool(soft, settings.judge.max_concurrency)
+    most_files = None if soft == resource.RLIM_INFINITY else descriptors_to_spool(soft, most_calls(settings))
     spool = Spool(limits.spool_threshold_bytes, most_files=most_files)
     analyst = _analyst(settings, spool)
-    judge = open_judge(settings, metrics)
+    judges = Judges(settings, metrics)
     try:
-        panel = open_panel(settings, judge, metrics)
-        host = Host(Book(_limits(settings)), panel.judge, metrics)
+        host = Host(Book(_limits(settings)), judges.judge, metrics)
         reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
-        at_once = AtOnce(panel.judge, settings.group.judging_timeout_s, metrics)
-        insides = Insides(host, reader, spool, judge.gate, at_once, settings.retention)
+        at_once = AtOnce(judges.judge, settings.group.judging_timeout_s, metrics)
+        insides = Insides(host, reader, spool, judges, at_once, settings.retention)
         metrics.watch(watched(insides))
-        readiness = Readiness(judge.reachable)
+        readiness = Readiness(judges.reachable)
         secret = signing_secret(settings.session.secret, settings.session.state_dir)
         sessions = _sessions(settings, host, reader, secret)
         token = settings.server.auth_token
@@ -227,7 +226,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
             )
     finally:
         analyst.close()
-        await judge.close()
+        await judges.close()
 
 
 class _Sessions(NamedTuple):

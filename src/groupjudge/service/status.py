@@ -90,8 +90,8 @@ class Status:
         }
 
     def _judge(self) -> dict[str, Any]:
-        gate, history = self._insides.gate, self._metrics.history
-        places = {"in_flight": gate.in_flight, "waiting": gate.waiting, "places": gate.places}
+        judges, history = self._insides.judges, self._metrics.history
+        places = {"in_flight": judges.in_flight, "waiting": judges.waiting, "places": judges.places}
         return {
             **places,
             **self._metrics.judge_totals(),

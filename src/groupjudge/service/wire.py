@@ -279,6 +279,7 @@ def group_details(view: GroupView, now: float, shown: dict[str, Any] | None = No
         row["verdicts"] = verdict_rows(view.judgement)
         row["metrics"] = metric_row(view.judgement)
         row |= trust_rows(view.judgement)
+        row["usage"] = [each._asdict() for each in view.judgement.usage]
     return row
 
 
