@@ -42,7 +42,8 @@ def check_conventions(family: Metric) -> None:
     if family.type == "histogram":
         assert family.name.endswith(UNITS)
     labels = {label for sample in family.samples for label in sample.labels}
-    assert labels <= {"route", "code", "result", "kind", "phase", "outcome", "reply", "place", "le", "version"}
+    fixed = {"route", "code", "result", "kind", "phase", "outcome", "reply", "place", "le", "version"}
+    assert labels <= fixed | {"judge"}  # named by the configuration
     assert len(family.samples) <= 150
 
 

@@ -83,19 +83,15 @@ def _requests(of: Insides) -> Iterator[Watched]:
 def _judges(of: Judges) -> Iterator[Watched]:
     """By judge: each address has its own series (F10-F12)."""
 
-    def each(name: str, help_: str, read: Callable[[Meter, Desk], float | None]) -> Watched:
-        def read_all() -> dict[str, float]:
-            said = {meter.name: read(meter, desk) for meter, desk in of.addresses()}
-            return {name: number for name, number in said.items() if number is not None}
-
-        return Watched(name, help_, read_all, "judge")
+    def each(name: str, help_: str, read: Callable[[Meter, Desk], float]) -> Watched:
+        return Watched(name, help_, lambda: {meter.name: read(meter, desk) for meter, desk in of.addresses()}, "judge")
 
     yield each("groupjudge_judge_requests_total", "Requests sent to a judge.", lambda meter, _: meter.total.calls)
     tokens = "Tokens of requests and of replies that a judge counted."
     yield each("groupjudge_judge_prompt_tokens_total", tokens, lambda meter, _: meter.total.prompt_tokens)
     yield each("groupjudge_judge_completion_tokens_total", tokens, lambda meter, _: meter.total.completion_tokens)
-    money = "What a judge's tokens cost, where it has a price."
-    yield each("groupjudge_judge_money_total", money, lambda meter, _: meter.usage(meter.total).money)
+    money = "What a judge's tokens cost by its price."
+    yield each("groupjudge_judge_money_total", money, lambda meter, _: meter.usage(meter.total).money or 0.0)
     in_flight = "Requests that are under way at a judge."
     yield each("groupjudge_judge_requests_in_flight", in_flight, lambda _, desk: desk.in_flight)
     most = "How many there may be at once; it moves where min_concurrency is set."

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
+from groupjudge.errors import ConfigurationError
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.desk import Desk
 from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
@@ -30,6 +31,8 @@ class Judges:
         """`events` hears what the judges do."""
         events = events or NoEvents()
         self._jurors = [_open_juror(settings, listed, events) for listed in _jurors(settings)]
+        if len(self._jurors) > 1:
+            raise ConfigurationError("judges: several models are not supported yet; give all the same model or juror")
         first = next(iter(settings.all_judges.values()))
         self._panel = Panel(self._jurors[0], _panel_rules(settings, first), events)
 
