@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "offline": {"judging", "answers", "scoring", "settings", "model", "errors"},
     "client": {"errors"},
     "integrations": {""},
-    "": {"client", "errors"},
+    "serving": {"service", "configuration", "settings"},  # the server as a library, for adapters
+    "": {"client", "serving", "errors"},
     "cli": ANYTHING,
     "demo": ANYTHING,
     "__main__": ANYTHING,

@@ -21,6 +21,7 @@ MEDIAN_FUNCTION = 10
 PUBLIC_NAMES = ["__version__", "AsyncClient", "Client", "JudgeFailure", "Judged", "Outcome", "Rewarded", "Submission"]
 PUBLIC_NAMES += ["DeadlinePassed", "GroupFailed", "GroupJudgeError", "InvalidRequest", "NotFound", "Overloaded"]
 PUBLIC_NAMES += ["Refusal", "ShuttingDown", "Unauthorized", "UnexpectedReply"]
+PUBLIC_NAMES += ["ConfigurationError", "ExtraRoute", "Given", "Settings", "serve", "settings_of"]
 
 
 @pytest.mark.parametrize("path", source_files(), ids=module_name)

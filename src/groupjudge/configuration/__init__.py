@@ -18,20 +18,20 @@ is null where the key may be null); for any other key it is JSON, else YAML.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from groupjudge.configuration.complaints import bounded, lines_of, masked
 from groupjudge.configuration.keys import Items, default_of, kind_of
 from groupjudge.configuration.reading import dumped
-from groupjudge.configuration.sources import Entry, of_environment, of_file, of_sets
+from groupjudge.configuration.sources import Entry, Lines, flattened, of_environment, of_file, of_sets
 from groupjudge.errors import ConfigurationError
 from groupjudge.settings import Settings
 
-__all__ = ["effective", "load"]
+__all__ = ["Given", "effective", "load", "load_given"]
 
 _LINE = 600  # characters of one problem
 
@@ -48,10 +48,29 @@ def load(file: Path | None, environ: Mapping[str, str], sets: Sequence[str]) -> 
         entries += of_file(file, problems)
     entries += of_environment(environ, problems)
     entries += of_sets(sets, problems)
-    settings = _validated(entries, problems)
-    if problems or settings is None:
-        raise ConfigurationError("\n".join(bounded(problem, _LINE) for problem in problems))
-    return settings
+    return _settings(entries, problems)
+
+
+class Given(NamedTuple):
+    """A value that a program gives for a key or a section ("group.size", "judge"; "" is the whole), as it would come
+    out of a file; `origin` tells a person where it has it from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+def load_given(given: Iterable[Given], environ: Mapping[str, str]) -> Settings:
+    """The configuration that `given` makes, the later over the earlier, and over it the variables of `environ`.
+
+    Raises ConfigurationError as `load` does.
+    """
+    problems: list[str] = []
+    entries: list[Entry] = []
+    for key, value, origin in given:
+        entries += flattened(tuple(key.split(".")) if key else (), value, Lines(origin), problems)
+    entries += of_environment(environ, problems)
+    return _settings(entries, problems)
 
 
 def effective(settings: Settings) -> str:
@@ -103,6 +122,13 @@ def _lay(where: dict[str, Any], entry: Entry) -> None:
         pass  # only says that this mapping was given; its keys follow
     else:
         where[key] = entry.value
+
+
+def _settings(entries: list[Entry], problems: list[str]) -> Settings:
+    settings = _validated(entries, problems)
+    if problems or settings is None:
+        raise ConfigurationError("\n".join(bounded(problem, _LINE) for problem in problems))
+    return settings
 
 
 def _validated(entries: list[Entry], problems: list[str]) -> Settings | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from groupjudge.service.bodies import BodyReader, Disconnected
 from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
 from groupjudge.service.control_routes import ControlRoutes
+from groupjudge.service.extras import ExtraRoute, starlette_routes
 from groupjudge.service.front import Front
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
@@ -74,8 +75,8 @@ class Parts:
         await self.readiness.close()
 
 
-def build_app(parts: Parts) -> ASGIApp:
-    """The ASGI application over `parts`."""
+def build_app(parts: Parts, extras: Sequence[ExtraRoute] = ()) -> ASGIApp:
+    """The ASGI application over `parts`, with `extras` beside our own routes."""
     small, server = _SmallRoutes(parts), parts.settings.server
     login = LoginRoutes(parts.logins, server.body_timeout_s)
     routes = [
@@ -98,6 +99,7 @@ def build_app(parts: Parts) -> ASGIApp:
         Route("/docs", small.docs),
         Route("/openapi.json", small.openapi),
         *(() if parts.control is None else parts.control.routes()),
+        *starlette_routes(extras, parts.reader),
     ]
     refused = partial(parts.metrics.replied, "other")
     handlers = {

@@ -8,7 +8,7 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from groupjudge.service.checkpointing import Participant
 from groupjudge.service.compare import Compare
 from groupjudge.service.control import ControlPlane
 from groupjudge.service.control_routes import ControlRoutes
+from groupjudge.service.extras import ExtraRoute
 from groupjudge.service.gauges import Insides, watched
 from groupjudge.service.host import Host
 from groupjudge.service.judge import JudgeWhole
@@ -57,8 +58,9 @@ class PortTakenError(ConfigurationError):
     """The address cannot be bound."""
 
 
-def serve(settings: Settings, *, on_listening: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `on_listening` gets the address once connections are accepted.
+def serve(settings: Settings, *, extras: Sequence[ExtraRoute] = (), on_listening: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `on_listening` gets the address once connections are accepted. `extras` are served
+    beside our own routes.
 
     Raises ConfigurationError where the configuration cannot be served (a port in use, a judge that cannot be built).
     """
@@ -66,15 +68,15 @@ def serve(settings: Settings, *, on_listening: Callable[[str], None]) -> None:
     raise_descriptor_limit()
     calm_collector()
     calm_allocator()
-    uvloop.run(_serve(settings, on_listening))
+    uvloop.run(_serve(settings, extras, on_listening))
 
 
-async def _serve(settings: Settings, on_listening: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, extras: Sequence[ExtraRoute], on_listening: Callable[[str], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with running(settings) as address:
+    async with running(settings, extras) as address:
         on_listening(address)
         await stop.wait()
         log.info("stopping")
@@ -82,11 +84,11 @@ async def _serve(settings: Settings, on_listening: Callable[[str], None]) -> Non
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[str]:
+async def running(settings: Settings, extras: Sequence[ExtraRoute] = ()) -> AsyncIterator[str]:
     """A server that accepts connections, as long as the context lasts; gives its address (`http://host:port`)."""
     sock = bind(settings.server.host, settings.server.port)
     async with _parts(settings) as parts:
-        server = _Server(_uvicorn_config(settings, build_app(parts)))
+        server = _Server(_uvicorn_config(settings, build_app(parts, extras)))
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             await server.accepts(serving)
