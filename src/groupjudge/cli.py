@@ -166,6 +166,18 @@ def show_config(config: Path | None, sets: tuple[str, ...]) -> None:
     click.echo(effective(settings_of(config, sets)), nl=False)
 
 
+@cli.command("nemo-gym")
+@debuggable
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite files that say something else.")
+def nemo_gym(folder: Path, force: bool) -> None:
+    """Write a resources server for NeMo Gym, to stand in for its genrm_compare: resources_servers/NAME."""
+    from groupjudge.integrations.nemo_gym import write_folder
+
+    for path in write_folder(folder, force=force):
+        click.echo(path)
+
+
 def _report(error: Exception) -> int:
     """Say on stderr what went wrong, and return the exit status."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
