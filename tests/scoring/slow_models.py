@@ -34,38 +34,65 @@ def centred_variances(matrix: Matrix, judged: Sequence[float]) -> list[float]:
     return found
 
 
+def centred(values: Sequence[float]) -> list[float]:
+    return [value - fmean(values) for value in values] if max(values) - min(values) > 1e-9 else [0.0] * len(values)
+
+
+def reliability(verdicts: Sequence[Verdict], values: Sequence[float], second: int, prior: float) -> float:
+    """Twice the mean product of values that share an answer by their variance; drawn to the prior, within bounds. All
+    pairs of verdicts are looked at one by one."""
+    products, shares = 0.0, 0
+    for a, x in zip(verdicts, values, strict=True):
+        for b, y in zip(verdicts, values, strict=True):
+            for slot in {a.i, a.j} & {b.i, b.j} if a is not b else ():
+                products += (x if a.i == slot else second * x) * (y if b.i == slot else second * y)
+                shares += len({a.i, a.j} & {b.i, b.j})
+    if not any(values):
+        return 0.0
+    seen = 2 * (products / shares if shares else 0.0) / fmean(value * value for value in values)
+    return min(max((64 * prior + len(verdicts) * seen) / (64 + len(verdicts)), 0.02), 0.95)
+
+
 def leads_of(verdicts: Sequence[Verdict]) -> list[float]:
-    """Half of the difference of the scores, half of the ranking's, brought to one root mean square."""
-    scores = [v.score_1 - v.score_2 for v in verdicts]
-    rankings = [3.5 - v.ranking for v in verdicts]
-    if not any(scores):
-        return [2 * ranking for ranking in rankings]
-    if not any(rankings):
+    """Both kinds of lead by signal to noise, on the score's scale."""
+    step = 2.0 if all(v.score_1 == v.score_2 for v in verdicts) else 0.5
+    scores = [step * (3.5 - v.ranking) if v.score_1 == v.score_2 else v.score_1 - v.score_2 for v in verdicts]
+    scores, rankings = centred(scores), centred([3.5 - v.ranking for v in verdicts])
+    if not any(scores) or not any(rankings):
         return scores
-    scale = math.sqrt(fmean(s * s for s in scores) / fmean(r * r for r in rankings))
-    return [(s + scale * r) / 2 for s, r in zip(scores, rankings, strict=True)]
+    one, other = (reliability(verdicts, values, -1, 0.7) for values in (scores, rankings))
+    weights = one / (1 - one), other / (1 - other)
+    scale = math.sqrt(one * fmean(s * s for s in scores) / (other * fmean(r * r for r in rankings)))
+    joined = [(weights[0] * s + weights[1] * scale * r) / sum(weights) for s, r in zip(scores, rankings, strict=True)]
+    return centred(joined)
+
+
+def levels_of(verdicts: Sequence[Verdict]) -> tuple[list[float], float]:
+    """Levels, brought to the scale on which leads see qualities; and their reliability."""
+    levels, leads = centred([(v.score_1 + v.score_2) / 2 for v in verdicts]), leads_of(verdicts)
+    own = reliability(verdicts, levels, 1, 0.35)
+    if not any(levels) or not any(leads):
+        return levels, own
+    lead = reliability(verdicts, leads, -1, 0.7) * fmean(x * x for x in leads) / 2
+    scale = math.sqrt(lead / (2 * own * fmean(x * x for x in levels)))
+    return [level * scale for level in levels], own
 
 
 def weights_of(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """The level's weight and the ridge, by the moments that `evidence.py` names."""
-    scores, leads = [v.score_1 - v.score_2 for v in verdicts], leads_of(verdicts)
-    levels = [(v.score_1 + v.score_2) / 2 for v in verdicts]
-    lead_variance = fmean((lead - fmean(leads)) ** 2 for lead in leads)
-    level_variance = fmean((level - fmean(levels)) ** 2 for level in levels)
-    two_kinds = any(scores) and any(v.ranking != 3.5 for v in verdicts)
-    apart = fmean((s - lead) ** 2 for s, lead in zip(scores, leads, strict=True)) if two_kinds else 0.0
-    noise = max(apart, 0.05 * lead_variance)
-    spread = max(lead_variance - noise, 0.05 * lead_variance) / 2
-    level_noise = max(level_variance - spread / 2, 0.1 * level_variance)
-    weight = min(max(noise / level_noise, 0.1), 1.0) if level_noise else 1.0
-    return weight, min(max(noise / spread, 0.05), 1.0) if spread else 1.0
+    """The level's weight and the ridge: noise by signal."""
+    lead, level = reliability(verdicts, leads_of(verdicts), -1, 0.7), levels_of(verdicts)[1]
+    if not lead:
+        return 4.0, 1.0
+    noise = 2 * (1 - lead) / lead
+    of_level = (1 - level) / (2 * level) if level else math.inf
+    return min(max(noise / of_level, 0.1), 4.0), min(max(noise, 0.05), 1.0)
 
 
 def least_squares_twin(size: int, verdicts: Sequence[Verdict]) -> tuple[list[float], list[float]]:
     """Rewards and standard errors, by the normal equations of the whole design."""
     leads = leads_of(verdicts)
     weight, ridge = weights_of(verdicts)
-    levels = [(v.score_1 + v.score_2) / 2 for v in verdicts]
+    levels, _ = levels_of(verdicts)
     rows: list[tuple[list[float], float, float]] = []
     for verdict, lead, level in zip(verdicts, leads, levels, strict=True):
         ahead, high = [0.0] * (size + 2), [0.0] * (size + 2)

@@ -160,7 +160,14 @@ def test_missing_rankings_take_nothing_from_the_scores() -> None:
     """F2: where every ranking is the middle one, it is no evidence that all are equal."""
     verdicts = [Verdict(0, 1, 0, 5.0, 2.0, 3.5), Verdict(1, 0, 0, 2.0, 5.0, 3.5)]
     better, worse = least_squares(2, verdicts, RULES).scores
-    assert better - worse > 2.5
+    assert 2.0 < better - worse < 3.0
+
+
+def test_levels_alone_tell_where_every_verdict_is_a_tie() -> None:
+    """F2: as they tell the plain mean."""
+    verdicts = [Verdict(0, 1, 0, 5.0, 5.0, 3.5), Verdict(1, 2, 0, 3.0, 3.0, 3.5), Verdict(2, 0, 0, 3.0, 3.0, 3.5)]
+    scores = least_squares(3, verdicts, RULES).scores
+    assert scores[0] == scores[1] > scores[2] + 0.5
 
 
 @pytest.mark.parametrize("aggregator", MODELS)

@@ -23,11 +23,10 @@ from groupjudge.scoring.solving import System, solved, system
 
 
 class Fit(NamedTuple):
-    """The model of a group: qualities in slot order, the seat's worth, all divided by the evidence's unit; the variance
-    of a lead in the same unit, and the system it came from."""
+    """The model of a group: qualities in slot order and the variance of a lead, both by the evidence's unit; the system
+    they came from."""
 
     qualities: list[float]
-    seat: float
     variance: float
     form: System
     seen: Evidence
@@ -37,15 +36,12 @@ def fit(size: int, verdicts: Sequence[Verdict]) -> Fit:
     """The model of one or more verdicts on a group of `size`."""
     seen = evidence(verdicts)
     form = system(size, verdicts, [1.0] * len(verdicts), seen.level_weight, seen.ridge)
-    # Measured from the plain mean: what is the same in all verdicts then is nothing, exactly.
-    middle = math.fsum(seen.leads) / len(seen.leads)
-    leads = [lead - middle for lead in seen.leads]
     half = seen.level_weight / 2
-    right = form.gather(leads, [half * level for level in seen.levels], [0.0] * size)
+    right = form.gather(seen.leads, [half * level for level in seen.levels], [0.0] * size)
     scale = math.sqrt(mean_square(seen.leads) + mean_square(seen.levels))
     x = solved(form, right, scale)
-    variance = _variance(form, leads, seen.levels, x)
-    return Fit(x[:size], middle + x[size], variance, form, seen)
+    variance = _variance(form, seen.leads, seen.levels, x)
+    return Fit(x[:size], variance, form, seen)
 
 
 def least_squares(size: int, verdicts: Sequence[Verdict], rules: ScoringRules) -> Estimate:
