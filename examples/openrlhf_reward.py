@@ -10,5 +10,5 @@ import os
 from groupjudge.integrations.openrlhf import GroupReward
 
 reward_func = GroupReward(
-    os.environ.get("GROUPJUDGE_URL", "http://127.0.0.1:8600"), samples_per_prompt=int(os.environ["SAMPLES"])
+    os.environ.get("REWARD_SERVER", "http://127.0.0.1:8600"), samples_per_prompt=int(os.environ["SAMPLES"])
 )

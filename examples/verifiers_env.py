@@ -13,7 +13,7 @@ from groupjudge.integrations.verifiers import GroupReward
 
 __all__ = ["JudgedEnv"]
 
-reward = GroupReward(os.environ.get("GROUPJUDGE_URL", "http://127.0.0.1:8600"))
+reward = GroupReward(os.environ.get("REWARD_SERVER", "http://127.0.0.1:8600"))
 
 
 class JudgedEnv(BestOfNEnv):

@@ -102,7 +102,7 @@ async def test_the_example_file_gives_rewards(
     agent: ModuleType, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A9, A13: loaded and called as OpenRLHF does, in an event loop of its own."""
-    monkeypatch.setenv("GROUPJUDGE_URL", server.address)
+    monkeypatch.setenv("REWARD_SERVER", server.address)
     monkeypatch.setenv("SAMPLES", str(SAMPLES))
     endpoint = str(ROOT / "examples" / "openrlhf_reward.py")
     check(await asyncio.to_thread(asyncio.run, generated(agent, endpoint)))

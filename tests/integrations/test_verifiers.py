@@ -64,7 +64,9 @@ async def test_a_rollout_that_failed_before_is_not_judged(address: str) -> None:
     rewards = await GroupReward(address)(["q"] * 4, ["one", "", "two", "three"], broken)
     own = rewards_of("q", TEXTS)
     assert rewards == [own[0], sum(own) / 3, own[1], own[2]]
+    await GroupReward(address)([f"one that {REFUSED}"] * 4, ["one", "", "two", "three"], broken)
     assert isinstance(broken[1]["error"], ValueError)
+    assert broken[0]["error"]["error"] == "NoReward"
     assert await GroupReward(address)(["q"], ["a"], [{"error": "x"}]) == [0.0]
 
 

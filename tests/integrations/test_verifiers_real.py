@@ -115,7 +115,7 @@ async def test_an_episode_without_rewards_has_failed(address: str) -> None:
 @modern
 async def test_the_example_judges_its_episodes(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A13: found by its id, as the command line finds it; over traces that are ready."""
-    monkeypatch.setenv("GROUPJUDGE_URL", address)
+    monkeypatch.setenv("REWARD_SERVER", address)
     from verifiers.v1.envs.best_of_n import BestOfNEnvConfig
     from verifiers.v1.utils.loaders import environment_class
 

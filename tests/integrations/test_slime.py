@@ -1,0 +1,70 @@
+"""The group reward for slime and miles, on samples that look like theirs (A5, A10)."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.e2e.groups import rewards_of
+
+from groupjudge import DeadlinePassed
+from groupjudge.integrations import slime
+
+from .conftest import REFUSED
+
+TEXTS = ["one", "two", "three"]
+
+
+def sample(text: str, prompt: object = "q", status: str = "completed") -> SimpleNamespace:
+    return SimpleNamespace(prompt=prompt, response=text, status=SimpleNamespace(value=status), remove_sample=False)
+
+
+def options(address: str, **more: Any) -> SimpleNamespace:
+    return SimpleNamespace(groupjudge_url=address, **more)
+
+
+async def test_a_group_gets_its_rewards_in_order(address: str) -> None:
+    """A10: prompts are texts or messages."""
+    for prompt in ("q", [{"role": "user", "content": "q"}]):
+        samples = [sample(text, prompt) for text in TEXTS]
+        assert await slime.reward(options(address), samples, evaluation=False) == rewards_of("q", TEXTS)
+        assert [one.remove_sample for one in samples] == [False] * 3
+
+
+async def test_a_group_without_rewards_is_removed(
+    address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A5, A10: `remove_sample` leaves a sample out; the rewards are equal, so none has an advantage."""
+    monkeypatch.setattr(slime, "_warned", [])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            samples = [sample(text, f"one that {REFUSED}") for text in TEXTS]
+            assert await slime.reward(options(address), samples) == [0.0] * 3
+            assert [one.remove_sample for one in samples] == [True] * 3
+    assert len([record for record in caplog.records if record.name == "groupjudge.integrations.slime"]) == 1
+
+
+@pytest.mark.parametrize("status", ["aborted", "failed", "pending"])
+async def test_an_unfinished_sample_is_not_judged(address: str, status: str) -> None:
+    """A5, A10: it is removed, gets the mean of the others, and no other reward depends on it."""
+    samples = [sample("one"), sample("tw", status=status), sample("two"), sample("three", status="truncated")]
+    own = rewards_of("q", TEXTS)
+    assert await slime.reward(options(address), samples) == [own[0], sum(own) / 3, own[1], own[2]]
+    assert [one.remove_sample for one in samples] == [False, True, False, False]
+    assert await slime.reward(options(address), [sample("", status=status)]) == [0.0]
+
+
+async def test_the_server_may_be_named_by_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A10: where the trainer's own configuration does not."""
+    monkeypatch.setenv("REWARD_SERVER", address)
+    assert await slime.reward(SimpleNamespace(), [sample(text) for text in TEXTS]) == rewards_of("q", TEXTS)
+
+
+async def test_a_server_that_is_not_there_stops_the_training() -> None:
+    """A5: only a judge or a group that failed leaves samples out."""
+    samples = [sample("a"), sample("b")]
+    with pytest.raises(DeadlinePassed):
+        await slime.reward(options("http://127.0.0.1:9", groupjudge_deadline_s=0.3), samples)
+    assert [one.remove_sample for one in samples] == [False, False]
