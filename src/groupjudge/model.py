@@ -146,6 +146,16 @@ class JudgeUsage(NamedTuple):
     money: float | None
 
 
+class JurorReport(NamedTuple):
+    """What one juror of a panel gave a group: its verdicts; why it was left out (None: it was not); how often (0..1)
+    its verdict on a pair preferred another answer than that of another juror, None where it met none."""
+
+    name: str
+    verdicts: int
+    left_out: str | None
+    disagreement: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """The outcome of one member: a finite reward. `failure_kind` and `failure_reason` are set only where default scores
@@ -179,7 +189,8 @@ Outcome: TypeAlias = Rewarded | JudgeFailure | GroupFailure
 class Judgement:
     """What judging a group brought: rewards in slot order, the verdicts behind them (as J2 orders them), their metrics,
     the note of J13 where default scores stood in, each reward's standard error (in slot order; None where unknown,
-    empty where nothing was asked for), and the group's measures. `usage` is what it cost, by judge."""
+    empty where nothing was asked for), and the group's measures. `usage` is what it cost, by judge. Of a panel
+    `jurors` says what each did, and `disagreement` how often (0..1) two of them differed on a pair (F10)."""
 
     rewards: tuple[float, ...]
     verdicts: tuple[Verdict, ...]
@@ -189,3 +200,5 @@ class Judgement:
     errors: tuple[float | None, ...] = ()
     measures: Measures | None = None
     usage: tuple[JudgeUsage, ...] = ()
+    jurors: tuple[JurorReport, ...] = ()
+    disagreement: float | None = None

@@ -280,6 +280,11 @@ def name_of(judge: JudgeSettings, key: str) -> str:
     return (judge.name if isinstance(judge, ListedJudge) else None) or key
 
 
+def juror_name(judge: JudgeSettings, key: str) -> str:
+    """What the juror is called whose first judge's configuration stands at `key`."""
+    return (judge.juror or judge.model if isinstance(judge, ListedJudge) else None) or name_of(judge, key)
+
+
 def _replica_problems(judges: Sequence[ListedJudge], numbers: Sequence[int]) -> Iterator[Problem]:
     """Replicas must give the same verdicts."""
     first = judges[numbers[0]]
@@ -317,6 +322,7 @@ class ComparisonSettings(_Section):
     budget_calls: Count | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     equal_answers: Literal["each", "once"] = "each"
+    jurors: Literal["all", "in_turn"] = "all"
     use_principle: bool = False
     default_principle: Text = (
         "Judge which answer is more correct, more helpful and clearer, and follows the instructions better."

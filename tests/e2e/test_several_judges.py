@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.judges import Received, Reply, http
 
-from .groups import JUDGE_WORD, TOKEN, Group, TextJudge
+from .groups import JUDGE_WORD, TOKEN, Group, TextJudge, shown
 from .serving import Server, arguments, command, environment, serving
 
 FEW_PARAMS: dict[str, Any] = {"format": "responses", "params": {}, "retries": 0}
@@ -116,3 +116,65 @@ async def test_a_file_is_judged_until_the_budget_is_used_up_and_a_second_run_goe
     assert {row["usage"][0]["judge"] for row in written} == {"mine"}
     assert {row["usage"][0]["calls"] for row in written} == {2}
     assert JUDGE_WORD not in str(written)
+
+
+def panel(*judges: TextJudge, **comparison: object) -> dict[str, object]:
+    """The configuration of a panel of these judges."""
+    items = [{"base_url": judge.base_url, "model": f"m{n}", **FEW_PARAMS} for n, judge in enumerate(judges)]
+    return {"judges": items, **{f"comparison.{key}": value for key, value in comparison.items()}}
+
+
+class Broken(TextJudge):
+    """It cannot judge the groups with an odd number in their name."""
+
+    def _say(self, request: Received) -> Reply:
+        if request.method == "POST" and int(shown(request)[1].split("odd-")[1][0]) % 2:
+            return http(500, f"{JUDGE_WORD}: broken")
+        return super()._say(request)
+
+
+async def test_a_panel_judges_with_whoever_could_and_says_who(tmp_path: Path) -> None:
+    """F10, F5: a failed juror is left out of its groups, whose rewards are those of the others, and counted."""
+    async with TextJudge() as first, Broken() as second:
+        async with serving(panel(first, second), tmp_path / "log") as server:
+            groups = [Group(f"odd-{n}") for n in range(10)]
+            rewards = await asyncio.gather(*(rewards_of(server, group) for group in groups))
+            assert rewards == [group.rewards() for group in groups]  # both say the same, so the mean is what one says
+            whole, half = [(await server.client.get(f"/v1/groups/odd-{n}/0")).json for n in (2, 3)]
+            metrics = (await server.client.get("/metrics")).body.decode()
+            assert (await server.client.get("/readyz")).status == 200
+        log = (tmp_path / "log").read_text()
+    assert [verdict["judge_idx"] for verdict in whole["verdicts"]] == [0] * 4 + [1] * 4
+    assert whole["disagreement"] == 0.0
+    assert [(juror["name"], juror["verdicts"]) for juror in whole["jurors"]] == [("m0", 4), ("m1", 4)]
+    assert [verdict["judge_idx"] for verdict in half["verdicts"]] == [0] * 4
+    assert half["jurors"][1]["left_out"].startswith("transport (status 500)")
+    assert half["disagreement"] is None
+    assert series(metrics, "groupjudge_juror_left_out_total") == {"m0": 0, "m1": 5}
+    assert log.count("juror_left_out") == 5
+
+
+async def test_jurors_take_turns_and_stand_in_for_each_other(tmp_path: Path) -> None:
+    """F10: each pair is asked once, of one of them; what one cannot judge the other does."""
+    async with (
+        TextJudge() as first,
+        Broken() as second,
+        serving(panel(first, second, jurors="in_turn"), tmp_path / "log") as server,
+    ):
+        groups = [Group(f"odd-{n}") for n in range(10)]
+        rewards = await asyncio.gather(*(rewards_of(server, group) for group in groups))
+        assert rewards == [group.rewards() for group in groups]
+        even, odd = [(await server.client.get(f"/v1/groups/odd-{n}/0")).json for n in (2, 3)]
+    assert [juror["verdicts"] for juror in even["jurors"]] == [2, 2]
+    assert [juror["verdicts"] for juror in odd["jurors"]] == [4, 0]
+    assert all(first.asked_of(group).total() == (2, 4)[n % 2] for n, group in enumerate(groups))
+
+
+async def test_a_panel_of_which_nobody_is_left_is_a_judge_failure(tmp_path: Path) -> None:
+    """F10, J13, L26: every juror's reason is told to callers, and no word of a judge to the log."""
+    async with Broken() as first, Broken() as second, serving(panel(first, second), tmp_path / "log") as server:
+        reply = await asyncio.gather(*map(server.client.verify, Group("odd-1").bodies()))
+        assert {(r.status, r.json["reward"], r.json["mask_sample"]) for r in reply} == {(200, 0.0, True)}
+        (reason,) = {r.json["failure_reason"] for r in reply}
+        assert reason.startswith("all 2 jurors failed: m0: after 1 try")
+        assert "m1: after 1 try" in reason

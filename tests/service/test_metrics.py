@@ -43,7 +43,7 @@ def check_conventions(family: Metric) -> None:
         assert family.name.endswith(UNITS)
     labels = {label for sample in family.samples for label in sample.labels}
     fixed = {"route", "code", "result", "kind", "phase", "outcome", "reply", "place", "le", "version"}
-    assert labels <= fixed | {"judge"}  # named by the configuration
+    assert labels <= fixed | {"judge", "juror"}  # named by the configuration
     assert len(family.samples) <= 150
 
 

@@ -31,22 +31,16 @@ class Comparison(NamedTuple):
 class JudgeCall(NamedTuple):
     """How one call ended. `reading` is None where the judge did reply, and no try could be read (J13); `problem` then
     says why, for the caller to read (bounded; it may quote the judge). `ambiguous`: the reply that was read held
-    differing verdicts (J11)."""
+    differing verdicts (J11). `juror`: whose it is, where several take turns (F10)."""
 
     reading: Reading | None
     problem: str = ""
     ambiguous: bool = False
+    juror: int = 0
 
 
-class Judge(Protocol[Prepared]):
-    """A judge of pairs. `Prepared` is its own business; nobody else looks inside. `gate` holds its places (J3)."""
-
-    gate: Gate
-
-    @property
-    def meters(self) -> Sequence[Meter]:
-        """What each of its addresses cost, in the order of the gate's desks."""
-        ...
+class Comparer(Protocol[Prepared]):
+    """Who compares pairs of answers. `Prepared` is its own business; nobody else looks inside."""
 
     def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Prepared:
         """Build what the calls of one group share. `topic.principle` is the one to send, None where principles are
@@ -58,6 +52,17 @@ class Judge(Protocol[Prepared]):
 
         Raises JudgeFailed where there is no verdict and none to be read. Cancelling leaves no task and no connection.
         """
+        ...
+
+
+class Judge(Comparer[Prepared], Protocol[Prepared]):
+    """A judge of pairs. `gate` holds its places (J3)."""
+
+    gate: Gate
+
+    @property
+    def meters(self) -> Sequence[Meter]:
+        """What each of its addresses cost, in the order of the gate's desks."""
         ...
 
     async def reachable(self) -> str | None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from groupjudge.errors import JudgeFailed
-from groupjudge.judging.judge import Judge, JudgeCall, JudgeEvents, NoEvents, Prepared
+from groupjudge.judging.judge import Comparer, JudgeCall, JudgeEvents, NoEvents, Prepared
 from groupjudge.model import AnswerTexts, Judgement, Pair, Reading, Slot, Topic, Verdict
 from groupjudge.scoring import PairRules, ScoringRules, first_pairs, next_pairs, planned_calls, score_group
 from groupjudge.scoring.measures import measured
@@ -54,7 +54,7 @@ class PanelRules:
         )
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """A pair that was asked (its slots are the group's), how the call ended, and the verdict it stands for."""
 
     pair: Pair
@@ -65,7 +65,7 @@ class _Asked(NamedTuple):
 class Panel(Generic[Prepared]):
     """Judges whole groups. Holds nothing between them, so one panel serves any number at once."""
 
-    def __init__(self, judge: Judge[Prepared], rules: PanelRules, events: JudgeEvents | None = None) -> None:
+    def __init__(self, judge: Comparer[Prepared], rules: PanelRules, events: JudgeEvents | None = None) -> None:
         self._judge = judge
         self._rules = rules
         self._pairs = rules.pairs
@@ -78,23 +78,22 @@ class Panel(Generic[Prepared]):
         Raises JudgeFailed as soon as one pair has failed for good, and scoring's NotFinite. However it ends, it leaves
         no task and no call behind.
         """
-        same = first_of_equals(texts) if self._rules.equal_answers == "once" else None
-        slots = sorted(set(same)) if same else list(range(len(texts)))
-        asked = await self._ask_all(topic, texts, slots)
-        return await self._judgement(texts, asked, same)
+        return await self.judgement(texts, await self.ask(topic, texts))
 
-    async def _ask_all(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot]) -> list[_Asked]:
-        """Ask round by round for pairs of `slots`. Listed by judge index, then as the pairs were planned (J2)."""
+    async def ask(self, topic: Topic, texts: Sequence[AnswerTexts]) -> list[Asked]:
+        """Ask round by round. Listed by judge index, then as the pairs were planned (J2). Raises JudgeFailed."""
+        same = self._same(texts)
+        slots = sorted(set(same)) if same else list(range(len(texts)))
         pairs = first_pairs(len(slots), self._pairs)
         if not pairs:
             return []
         prepared = self._judge.prepare(Topic(topic.conversation, self._principle(topic)), texts)
-        asked: list[_Asked] = []
+        asked: list[Asked] = []
         verdicts: list[Verdict] = []  # on places among `slots`, which is what rounds are planned in
         while pairs:
             seated = [Pair(slots[pair.i], slots[pair.j], pair.judge) for pair in pairs]
-            calls = await self._ask(prepared, seated)
-            asked += [_Asked(*each, self._verdict(*each)) for each in zip(seated, calls, strict=True)]
+            calls = await self._ask_round(prepared, seated)
+            asked += [Asked(*each, self._verdict(*each)) for each in zip(seated, calls, strict=True)]
             verdicts += [self._verdict(*each) for each in zip(pairs, calls, strict=True)]
             pairs = await self._next_round(len(slots), verdicts)
         return sorted(asked, key=lambda each: each.pair.judge)
@@ -102,33 +101,34 @@ class Panel(Generic[Prepared]):
     async def _next_round(self, size: int, verdicts: Sequence[Verdict]) -> list[Pair]:
         if self._pairs.strategy != "adaptive":
             return []
-        return await _computed(partial(next_pairs, size, self._pairs, verdicts), len(verdicts) <= _QUICK_MODEL)
+        return await computed(partial(next_pairs, size, self._pairs, verdicts), len(verdicts) <= _QUICK_MODEL)
 
-    async def _ask(self, prepared: Prepared, pairs: Iterable[Pair]) -> list[JudgeCall]:
+    async def _ask_round(self, prepared: Prepared, pairs: Iterable[Pair]) -> list[JudgeCall]:
         try:
             # Its tasks start in the order in which they are made, so they queue at the gate as the pairs are planned.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._compare(prepared, pair)) for pair in pairs]
         except BaseExceptionGroup as failures:
-            raise _the_one_to_report(failures.exceptions) from None
+            raise the_one_to_report(failures.exceptions) from None
         return [task.result() for task in tasks]
 
     async def _compare(self, prepared: Prepared, pair: Pair) -> JudgeCall:
         call = await self._judge.compare(prepared, pair)
-        if call.reading is None:
-            if self._rules.on_unreadable == "fail":
-                raise JudgeFailed(f"answers {pair.i} and {pair.j}: {call.problem}", "unreadable verdict")
-            self._events.defaulted()
+        if call.reading is None and self._rules.on_unreadable == "fail":
+            raise JudgeFailed(f"answers {pair.i} and {pair.j}: {call.problem}", "unreadable verdict")
         return call
 
-    async def _judgement(
-        self, texts: Sequence[AnswerTexts], asked: Sequence[_Asked], same: Sequence[Slot] | None
-    ) -> Judgement:
+    async def judgement(self, texts: Sequence[AnswerTexts], asked: Sequence[Asked]) -> Judgement:
+        """What the calls that were `asked` for a group say about it. Raises NotFinite."""
+        same = self._same(texts)
+        for each in asked:
+            if each.call.reading is None:
+                self._events.defaulted()
         verdicts = tuple(each.verdict for each in asked)
         rules = self._rules.scoring
         is_quick = len(verdicts) <= _QUICK.get(rules.aggregator, _QUICK_MODEL)
-        scored = await _computed(partial(score_group, texts, verdicts, rules, same), is_quick)
-        measures = await _computed(partial(measured, verdicts, scored.rewards), is_quick)
+        scored = await computed(partial(score_group, texts, verdicts, rules, same), is_quick)
+        measures = await computed(partial(measured, verdicts, scored.rewards), is_quick)
         measures = measures._replace(
             ambiguous_replies=sum(1 for each in asked if each.call.ambiguous),
             default_scores=sum(1 for each in asked if each.call.reading is None),
@@ -138,6 +138,9 @@ class Panel(Generic[Prepared]):
         note = _default_note(asked)
         kind = DEFAULTED if note else None
         return Judgement(scored.rewards, verdicts, scored.metrics, kind, note, scored.errors, measures)
+
+    def _same(self, texts: Sequence[AnswerTexts]) -> list[Slot] | None:
+        return first_of_equals(texts) if self._rules.equal_answers == "once" else None
 
     def _calls_saved(self, same: Sequence[Slot]) -> int:
         return planned_calls(len(same), self._pairs) - planned_calls(len(set(same)), self._pairs)
@@ -154,7 +157,7 @@ class Panel(Generic[Prepared]):
         return Verdict(*pair, *(call.reading or default))
 
 
-async def _computed(work: Callable[[], T], is_quick: bool) -> T:
+async def computed(work: Callable[[], T], is_quick: bool) -> T:
     """What `work` gives: on the loop where it is quick, else in a thread. There a cancelled one is finished and thrown
     away: it is arithmetic, and touches nothing."""
     return work() if is_quick else await asyncio.to_thread(work)
@@ -166,12 +169,12 @@ def first_of_equals(texts: Sequence[AnswerTexts]) -> list[Slot]:
     return [first.setdefault(text.answer, slot) for slot, text in enumerate(texts)]
 
 
-def _the_one_to_report(failures: Sequence[BaseException]) -> BaseException:
+def the_one_to_report(failures: Sequence[BaseException]) -> BaseException:
     """Of failures that came together, one that is no judge's fault: it is a defect, and must not hide."""
     return next((failure for failure in failures if not isinstance(failure, JudgeFailed)), failures[0])
 
 
-def _default_note(asked: Sequence[_Asked]) -> str | None:
+def _default_note(asked: Sequence[Asked]) -> str | None:
     """What is said to the members of a group in which default scores stood in; None where none did."""
     defaulted = [each for each in asked if each.call.reading is None]
     if not defaulted:

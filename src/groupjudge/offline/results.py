@@ -154,6 +154,9 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
         "judge": usage.row(),
         "usage": [each._asdict() for each in judgement.usage],
     }
+    if judgement.jurors:
+        row["jurors"] = [juror._asdict() for juror in judgement.jurors]
+        row["disagreement"] = judgement.disagreement
     if judgement.failure_kind is not None:
         row |= {"failure_kind": judgement.failure_kind, "failure_reason": judgement.failure_reason}
     return row

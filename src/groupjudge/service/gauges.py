@@ -96,6 +96,12 @@ def _judges(of: Judges) -> Iterator[Watched]:
     yield each("groupjudge_judge_requests_in_flight", in_flight, lambda _, desk: desk.in_flight)
     most = "How many there may be at once; it moves where min_concurrency is set."
     yield each("groupjudge_judge_requests_limit", most, lambda _, desk: desk.concurrency.limit)
+    dropped = "How often a juror had no say: in a group where all judge, in a call where they take turns."
+    yield Watched("groupjudge_juror_left_out_total", dropped, lambda: of.tally.left_out, "juror")
+    met = "Verdicts of different jurors on the same pair, two by two."
+    yield Watched("groupjudge_juror_verdict_pairs_total", met, lambda: of.tally.pairs)
+    differing = "Of these, how many do not prefer the same answer."
+    yield Watched("groupjudge_juror_disagreements_total", differing, lambda: of.tally.differing)
     left_out = "Whether a judge is left out for its faults or because its budget is used up (1) or not (0)."
     yield each("groupjudge_judge_left_out", left_out, lambda _, desk: float(desk.is_left_out))
 

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from groupjudge.errors import ConfigurationError
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.desk import Desk
 from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
+from groupjudge.judging.jury import AllJury, Tally, TurnsJury
 from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
 from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Topic
 from groupjudge.scoring import ScoringRules
-from groupjudge.settings import JudgeSettings, Settings, jurors_of, name_of
+from groupjudge.settings import JudgeSettings, Settings, juror_name, jurors_of, name_of
 
 T = TypeVar("T")
 Listed: TypeAlias = Sequence[tuple[str, JudgeSettings]]
@@ -28,13 +28,10 @@ class Judges:
     """All judges that are configured, not yet asked anything. Raises ConfigurationError where one cannot be built."""
 
     def __init__(self, settings: Settings, events: JudgeEvents | None = None) -> None:
-        """`events` hears what the judges do."""
+        """`events` hears what the judges do; `tally` is what the jurors of a panel did."""
         events = events or NoEvents()
         self._jurors = [_open_juror(settings, listed, events) for listed in _jurors(settings)]
-        if len(self._jurors) > 1:
-            raise ConfigurationError("judges: several models are not supported yet; give all the same model or juror")
-        first = next(iter(settings.all_judges.values()))
-        self._panel = Panel(self._jurors[0], _panel_rules(settings, first), events)
+        self._panel, self.tally = _open_panel(settings, self._jurors, events)
 
     async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
         """Judge the answers of one group; see `Panel.judge`. The judgement says what it cost."""
@@ -121,6 +118,24 @@ def _open_juror(settings: Settings, listed: Listed, events: JudgeEvents) -> Judg
         return LocalJudge(_local_options(settings, judge), rules, meter=meter, events=events)
     first, *others = (_options(key, judge, settings.comparison.use_principle) for key, judge in listed)
     return HttpJudge(first, rules, others=others, events=events)
+
+
+def _open_panel(
+    settings: Settings, jurors: Sequence[Judge[Any]], events: JudgeEvents
+) -> tuple[Panel[Any] | AllJury | TurnsJury, Tally]:
+    """What judges whole groups with these jurors, and what they do."""
+    firsts = [listed[0] for listed in _jurors(settings)]
+    names = [juror_name(judge, key) for key, judge in firsts]
+    rules = [_panel_rules(settings, judge) for _, judge in firsts]
+    if len(jurors) == 1:
+        return Panel(jurors[0], rules[0], events), Tally(names)
+    if settings.comparison.jurors == "all":
+        everybody = AllJury(names, jurors, rules, events)
+        return everybody, everybody.tally
+    # A call that no juror's tries could read has default scores where any juror is for them.
+    lenient = next((rule for rule in rules if rule.on_unreadable == "default_scores"), rules[0])
+    in_turn = TurnsJury(names, jurors, lenient, events)
+    return in_turn, in_turn.tally
 
 
 def _panel_rules(settings: Settings, judge: JudgeSettings) -> PanelRules:

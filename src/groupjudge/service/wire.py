@@ -251,6 +251,16 @@ def trust_rows(judgement: Judgement) -> dict[str, Any]:
     }
 
 
+def judges_rows(judgement: Judgement) -> dict[str, Any]:
+    """What judging cost by judge, and of a panel what each juror did and how often two differed (F10, F12). The juror
+    of a verdict is `judge_idx` modulo their number."""
+    rows: dict[str, Any] = {"usage": [each._asdict() for each in judgement.usage]}
+    if judgement.jurors:
+        rows["jurors"] = [juror._asdict() for juror in judgement.jurors]
+        rows["disagreement"] = judgement.disagreement
+    return rows
+
+
 def group_row(view: GroupView, now: float) -> dict[str, Any]:
     """One group in `/v1/groups`: no text, no fingerprint. Ages are in seconds."""
     named = not isinstance(view.key, UnnamedKey)
@@ -279,7 +289,7 @@ def group_details(view: GroupView, now: float, shown: dict[str, Any] | None = No
         row["verdicts"] = verdict_rows(view.judgement)
         row["metrics"] = metric_row(view.judgement)
         row |= trust_rows(view.judgement)
-        row["usage"] = [each._asdict() for each in view.judgement.usage]
+        row |= judges_rows(view.judgement)
     return row
 
 
