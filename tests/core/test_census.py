@@ -9,7 +9,7 @@ from groupjudge.core.phases import Phase
 from groupjudge.errors import GroupFailed
 from groupjudge.model import GroupFailure, Run
 
-from .play import Play, judgement, unnamed
+from .play import Play, arrival, judgement, unnamed
 
 
 def counts(play: Play) -> dict[str, int]:
@@ -84,6 +84,19 @@ def test_members_retries_and_lonely_answers_are_counted_apart() -> None:
     census = play.book.census
     assert (census.members, census.alone) == (6, 1)
     assert census.retries == {"waits": 1, "reward": 3, "judge_failed": 1}
+
+
+def test_whole_groups_are_counted_by_their_members() -> None:
+    """A1: those that were there already are retries, each of them."""
+    play = Play()
+    play.arrive(0)
+    play.book.arrive_all([arrival(0), arrival(1)], play.now)
+    play.judged(Run(1), 1.0, 2.0)
+    play.book.arrive_all([arrival(0), arrival(1)], play.now)
+    play.book.arrive_all([arrival(0, key="alone", size=1)], play.now)
+    census = play.book.census
+    assert (census.members, census.alone) == (2, 1)
+    assert census.retries == {"waits": 1, "reward": 2, "judge_failed": 0}
 
 
 def test_verdicts_that_come_too_late_are_told_apart() -> None:

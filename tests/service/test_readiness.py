@@ -73,3 +73,39 @@ async def test_a_caller_that_leaves_does_not_keep_the_others_from_asking() -> No
     await asyncio.gather(first, return_exceptions=True)
     assert await ready.why_not() is None
     assert judge.asked == 2
+
+
+async def test_a_glance_waits_for_nothing_and_asks_meanwhile() -> None:
+    """H8: at first nothing is known; what is known is told until there is news; however often, it is asked once."""
+    judge, now = Judge("no"), [0.0]
+    ready = Readiness(judge, clock=lambda: now[0])
+    assert [ready.glance() for _ in range(3)] == [(None, None)] * 3
+    assert await ready.why_not() == "no"
+    assert ready.glance() == (False, "no")
+    now[0], judge.says = FRESH_NO_S, None
+    assert ready.glance() == (False, "no")
+    assert await ready.why_not() is None
+    assert ready.glance() == (True, None)
+    assert judge.asked == 2
+    await ready.close()
+
+
+async def test_nothing_is_asked_after_the_end() -> None:
+    """L19: a judge that does not answer keeps no server from stopping, and no task is left."""
+    over: list[str] = []
+
+    async def silent() -> str | None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            over.append("cancelled")
+            raise
+        return None
+
+    ready = Readiness(silent)
+    ready.glance()
+    await asyncio.sleep(0)
+    await ready.close()
+    assert over == ["cancelled"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await Readiness(silent).close()
