@@ -147,6 +147,16 @@ def test_keys_of_ours_lie_over_the_options_and_variables_over_both() -> None:
     assert made.group.size == 5
 
 
+def test_several_judges_say_all_of_themselves() -> None:
+    """A6, F10: options for the one judge beside them are told by their names."""
+    ours = {"judges": [{"base_url": "http://one/v1"}, {"base_url": "http://two/v1"}]}
+    made = settings(groupjudge=ours, genrm_model_server=...)
+    assert [judge.base_url for judge in made.judges or ()] == ["http://one/v1", "http://two/v1"]
+    error = told(groupjudge=ours, genrm_model_server=..., genrm_parse_retries=1)
+    assert "exclude each other: move judge.retries" in error
+    assert "genrm_parse_retries of mine" in error
+
+
 def test_what_gym_says_of_every_resources_server_is_passed_over() -> None:
     """A6: and so is what a later version of it may say."""
     gyms = {"entrypoint": "app.py", "domain": "rlhf", "verified": False, "description": "", "value": "", "datasets": []}

@@ -81,7 +81,8 @@ def settings_from(
     with a line for each problem.
     """
     problems = [*_unknown(config, {*GYMS_OWN, *known}), *_misfits(config)]
-    given = [Given(key, value, "as genrm_compare does") for key, value in AS_THERE.items()]
+    one = "judges" not in _ours(config)  # of several, each says all of itself
+    given = [Given(key, value, "as genrm_compare does") for key, value in AS_THERE.items() if one]
     given += [Given(f"server.{key}", config[key], f"{key} of NeMo Gym") for key in ("host", "port")]
     given += _options(config)
     try:
@@ -146,7 +147,7 @@ def _judge(config: Config, address_of: AddressOf) -> Iterator[Given]:
     reference = config.get(_JUDGE)
     if reference is None:
         judge = _ours(config, "judge")
-        if "base_url" in judge or judge.get("format") == "local":
+        if "base_url" in judge or judge.get("format") == "local" or "judges" in _ours(config):
             return
         raise ConfigurationError(
             f"{_JUDGE}: must name the judge, as {{type: responses_api_models, name: ...}}; for a judge outside NeMo "
