@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import sys
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from ruamel.yaml import YAML
 from tests.e2e.groups import TextJudge, rewards_of
 from tests.e2e.serving import environment
 from tests.support.judges import Received, Reply, http, responses
@@ -32,7 +34,6 @@ BOUND_S = 300
 FINE, UNNAMED, REFUSED, GARBLED = "Name a river.", "Name a lake.", "Name a refused sea.", "Name a garbled sea."
 TASKS = [(FINE, "named-1"), (UNNAMED, None), (REFUSED, "named-2"), (GARBLED, "named-3")]
 REPEATS = 4
-MODEL_SERVER = {"type": "responses_api_models", "name": "judge"}
 GYMS_SERVERS = (
     "responses_api_agents/simple_agent",
     "responses_api_models/openai_model",
@@ -238,19 +239,29 @@ async def test_metrics_are_made_of_all_that_was_rewarded(gym: Gym) -> None:
     assert {group["num_rollouts"] for group in metrics["group_level_metrics"]} == {REPEATS}
 
 
+async def test_gym_finds_our_folder_before_a_server_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A6: one that is called genrm_compare takes its place."""
+    from nemo_gym import _resolve_under_cwd_or_install
+
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "resources_servers/genrm_compare")
+    for file in ("app.py", "requirements.txt", "configs/genrm_compare.yaml"):
+        named = Path("resources_servers/genrm_compare", file)
+        assert _resolve_under_cwd_or_install(named) == tmp_path / named
+
+
 async def test_our_server_stops_with_gym(gym: Gym) -> None:
     """L19: at once, and in order."""
     assert re.findall(r'"event": "(\w+)"', gym.said("servers.log"))[-2:] == ["stopping", "stopped"]
 
 
-async def started(folder: Path, **config: Any) -> tuple[int, str]:
+async def started(folder: Path, options: dict[str, Any]) -> tuple[int, str]:
     """The exit status and the standard error of our `app.py`, started as Gym does, for a dry run."""
     write_folder(folder / "mine")
-    judge = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py"}
-    ours = {**judge, "num_rollouts_per_prompt": 4, "genrm_model_server": MODEL_SERVER, **config}
+    place = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py"}
     everything = {
-        "mine": {"resources_servers": {"mine": ours}},
-        "judge": {"responses_api_models": {"openai_model": judge}},
+        "mine": {"resources_servers": {"mine": {**options, **place}}},
+        "genrm_model": {"responses_api_models": {"openai_model": place}},
         "dry_run": True,
     }
     process = await asyncio.create_subprocess_exec(
@@ -265,20 +276,32 @@ async def started(folder: Path, **config: Any) -> tuple[int, str]:
     return process.returncode, error.decode()
 
 
-async def test_a_dry_run_ends_once_the_options_will_do(tmp_path: Path) -> None:
-    """A6: as Gym asks of its servers."""
-    assert await started(tmp_path, cohort_result_ttl_s=None, domain="rlhf", verified=False) == (0, "")
+@pytest.fixture
+def shipped() -> dict[str, Any]:
+    """The options of genrm_compare in the configuration that Gym ships."""
+    file = "resources_servers/genrm_compare/configs/genrm_compare.yaml"
+    config = YAML(typ="safe", pure=True).load(Path(sysconfig.get_path("purelib"), file))
+    options: dict[str, Any] = config["genrm_compare_resources_server"]["resources_servers"]["genrm_compare"]
+    return options
 
 
-async def test_an_option_that_will_not_do_is_told_by_its_name(tmp_path: Path) -> None:
+async def test_the_configuration_that_gym_ships_for_genrm_compare_will_do(
+    tmp_path: Path, shipped: dict[str, Any]
+) -> None:
+    """A6: as it is. A dry run ends once the options are read, as Gym asks of its servers."""
+    assert await started(tmp_path, shipped) == (0, "")
+
+
+async def test_an_option_that_will_not_do_is_told_by_its_name(tmp_path: Path, shipped: dict[str, Any]) -> None:
     """A6, H13: one line, and exit status 2, with which Gym ends the start."""
-    status, error = await started(tmp_path, num_rollouts_per_prompt=0)
+    status, error = await started(tmp_path, {**shipped, "num_rollouts_per_prompt": 0})
     assert status == 2
     why = "group.size: must be greater than or equal to 1, not 0 (num_rollouts_per_prompt of mine)"
     assert error == f"groupjudge: error: {why}\n"
 
 
-async def test_a_judge_that_gym_does_not_have_is_told(tmp_path: Path) -> None:
+async def test_a_judge_that_gym_does_not_have_is_told(tmp_path: Path, shipped: dict[str, Any]) -> None:
     """A6: by its name."""
-    status, error = await started(tmp_path, genrm_model_server={**MODEL_SERVER, "name": "other"})
+    other = {"type": "responses_api_models", "name": "other"}
+    status, error = await started(tmp_path, {**shipped, "genrm_model_server": other})
     assert (status, "genrm_model_server: names 'other', which is no server of this run" in error) == (2, True)
