@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+from ast import literal_eval
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.e2e.groups import rewards_of
+from tests.e2e.serving import ROOT
 
 from groupjudge import DeadlinePassed
 from groupjudge.integrations import slime
@@ -68,3 +73,21 @@ async def test_a_server_that_is_not_there_stops_the_training() -> None:
     with pytest.raises(DeadlinePassed):
         await slime.reward(options("http://127.0.0.1:9", groupjudge_deadline_s=0.3), samples)
     assert [one.remove_sample for one in samples] == [False, False]
+
+
+async def test_the_example_names_the_server_and_the_function(tmp_path: Path) -> None:
+    """A13: its own command comes behind it; here one that shows what it was given."""
+    command = tmp_path / "train.py"
+    command.write_text("import sys; print(sys.argv[1:-1]); print(open(sys.argv[-1]).read())")
+    process = await asyncio.create_subprocess_exec(
+        *("bash", str(ROOT / "examples" / "slime_group_rm.sh"), str(command), "--n-samples-per-prompt", "8"),
+        env={**os.environ, "REWARD_SERVER": "http://judges:8600", "TMPDIR": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await process.communicate()
+    given, settings = said.decode().split("\n", 1)
+    function = "groupjudge.integrations.slime.reward"
+    assert literal_eval(given) == [
+        *("--n-samples-per-prompt", "8", "--group-rm", "--custom-rm-path", function, "--custom-config-path")
+    ]
+    assert settings.strip() == "groupjudge_url: http://judges:8600"

@@ -34,7 +34,7 @@ class Ids(list[int]):
 
 
 class Tokenizer:
-    """A character is a token; 0 is padding."""
+    """A character is a token."""
 
     def decode(self, ids: Ids, *, skip_special_tokens: bool) -> str:
         assert skip_special_tokens
@@ -54,7 +54,7 @@ def manager(address: str, **settings: Any) -> GroupRewardManager:
 def row(text: str, uid: str, *, prompt: str = "q", padding: int = 2, **fields: Any) -> SimpleNamespace:
     ids = [*map(ord, text)]
     batch = {
-        "responses": Ids([*ids, *[0] * padding]),
+        "responses": Ids([*ids, *[ord("#")] * padding]),
         "attention_mask": Ids([1, 1, *[1] * len(ids), *[0] * padding]),  # the prompt's two tokens come first
     }
     non_tensor = {"uid": uid, "raw_prompt": [{"role": "user", "content": prompt}], **fields}
