@@ -247,7 +247,7 @@ def test_a_key_in_the_wrong_section_is_found_by_its_name() -> None:
 
 def test_an_unlike_key_is_answered_with_the_keys_there_are() -> None:
     """H12: of its section, or the sections."""
-    assert "; group has the keys size, collection_timeout_s, judging_timeout_s (" in only(None, {}, "group.zzz=1")
+    assert "; group has the keys size, collection_timeout_s, judging_timeout_s, on_" in only(None, {}, "group.zzz=1")
     assert "; the configuration has the keys server, limits, group," in only(None, {}, "zzz=1")
     assert "; server has the keys host, port," in only(None, {}, "server.zzz.yyy=1")
 

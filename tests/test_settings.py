@@ -29,7 +29,10 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "max_group_size": 1024,
         "spool_threshold_bytes": 65536,
     }
-    assert settings.group.model_dump() == {"size": 16, "collection_timeout_s": 1800, "judging_timeout_s": 1800}
+    assert settings.group.model_dump() == {"size": 16, "collection_timeout_s": 1800, "judging_timeout_s": 1800} | {
+        "on_collection_timeout": "fail",
+        "min_members": 2,
+    }
     assert settings.retention.model_dump() == {"ttl_s": 3600, "max_results": 4096, "max_attempt_records": 4096}
     judge = settings.judge
     assert judge.params == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
@@ -166,6 +169,15 @@ def test_a_group_may_not_be_larger_than_the_largest_group() -> None:
     assert "group.size (9)" in text
     assert "limits.max_group_size (8)" in text
     Settings.model_validate({"group": {"size": 8}, "limits": {"max_group_size": 8}})
+
+
+def test_enough_members_are_two_or_more_and_no_more_than_a_group_may_have() -> None:
+    """F8: one answer has nobody to be compared with, and more than the largest group never come."""
+    assert "group.min_members" in refusal(group={"min_members": 1})
+    text = refusal(group={"size": 8, "min_members": 9}, limits={"max_group_size": 8})
+    assert "group.min_members (9)" in text
+    assert "limits.max_group_size (8)" in text
+    Settings.model_validate({"group": {"size": 8, "min_members": 8}, "limits": {"max_group_size": 8}})
 
 
 def test_checkpoints_need_a_token() -> None:

@@ -159,18 +159,22 @@ class JurorReport(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """The outcome of one member: a finite reward. `failure_kind` and `failure_reason` are set only where default scores
-    stood in for unreadable verdicts (J13)."""
+    stood in for unreadable verdicts (J13), `group_size_judged` only where not all members came: how many did, and were
+    judged (F8)."""
 
     reward: float
     failure_kind: str | None = None
     failure_reason: str | None = None
+    group_size_judged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeFailure:
-    """The outcome of every member of a group whose judge failed. `reason` is at most 2,000 characters."""
+    """The outcome of every member of a group whose judge failed. `reason` is at most 2,000 characters;
+    `group_size_judged` as in `Rewarded`."""
 
     reason: str
+    group_size_judged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +191,11 @@ Outcome: TypeAlias = Rewarded | JudgeFailure | GroupFailure
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What judging a group brought: rewards in slot order, the verdicts behind them (as J2 orders them), their metrics,
-    the note of J13 where default scores stood in, each reward's standard error (in slot order; None where unknown,
-    empty where nothing was asked for), and the group's measures. `usage` is what it cost, by judge. Of a panel
-    `jurors` says what each did, and `disagreement` how often (0..1) two of them differed on a pair (F10)."""
+    """What judging a group brought: rewards in slot order (of the members that came, F8), the verdicts behind them
+    (as J2 orders them), their metrics, the note of J13 where default scores stood in, each reward's standard error
+    (in slot order; None where unknown, empty where nothing was asked for), and the group's measures. `usage` is
+    what it cost, by judge. Of a panel `jurors` says what each did, and `disagreement` how often (0..1) two of them
+    differed on a pair (F10)."""
 
     rewards: tuple[float, ...]
     verdicts: tuple[Verdict, ...]

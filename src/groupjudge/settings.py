@@ -171,11 +171,17 @@ class LimitSettings(_Section):
 
 
 class GroupSettings(_Section):
-    """The size of a group where no member says one, and how long it may collect and be judged."""
+    """The size of a group where no member says one, and how long it may collect and be judged.
+
+    `on_collection_timeout` says what becomes of a group with an id that is not complete then: it fails, or those of its
+    members that came are judged among themselves, where they are `min_members` or more (F8).
+    """
 
     size: Count = 16
     collection_timeout_s: Seconds = 1800.0
     judging_timeout_s: Seconds = 1800.0
+    on_collection_timeout: Literal["fail", "judge_present"] = "fail"
+    min_members: Annotated[int, Field(ge=2)] = 2
 
 
 class RetentionSettings(_Section):
@@ -402,6 +408,12 @@ class Settings(_Section):
             yield Problem(
                 f"group.size ({self.group.size}) must be at most limits.max_group_size ({self.limits.max_group_size})",
                 ("group.size", "limits.max_group_size"),
+            )
+        if self.group.min_members > self.limits.max_group_size:
+            yield Problem(
+                f"group.min_members ({self.group.min_members}) must be at most limits.max_group_size "
+                f"({self.limits.max_group_size})",
+                ("group.min_members", "limits.max_group_size"),
             )
         yield from self._budget_problems()
         if self.judges is not None:

@@ -44,6 +44,8 @@ def test_judging_starts_with_the_last_member_and_in_slot_order() -> None:
             0,
             "topic of q",
             ("material of answer of 0", "material of answer of 1", "material of answer of 2"),
+            (0, 1, 2),
+            3,
         )
     ]
 

@@ -37,10 +37,10 @@ def test_a_finished_group_takes_no_further_step() -> None:
     assert {phase for phase in Phase if not any(old is phase for old, _ in TABLE)} == FINISHED
 
 
-def test_only_the_last_member_leads_to_judging() -> None:
-    """L2: judging begins exactly once, and no way leads back to it."""
+def test_only_the_last_member_or_the_deadline_leads_to_judging() -> None:
+    """L2, F8: judging begins exactly once, and no way leads back to it."""
     into_judging = [step for step, new in TABLE.items() if new is Phase.JUDGING]
-    assert into_judging == [(Phase.COLLECTING, Event.LAST_MEMBER)]
+    assert into_judging == [(Phase.COLLECTING, Event.LAST_MEMBER), (Phase.COLLECTING, Event.ENOUGH_CAME)]
 
 
 def test_a_superseded_or_stopped_group_fails_from_every_active_phase() -> None:
@@ -52,7 +52,7 @@ def test_a_superseded_or_stopped_group_fails_from_every_active_phase() -> None:
 def test_the_phases_are_those_of_the_spec_and_no_more() -> None:
     """C15, L15, L16: which event ends which phase, spelled out once more by hand."""
     ends = {
-        "collecting": {"LAST_MEMBER", "COLLECTION_TIMEOUT", "SUPERSEDED", "SHUTDOWN"},
+        "collecting": {"LAST_MEMBER", "ENOUGH_CAME", "COLLECTION_TIMEOUT", "SUPERSEDED", "SHUTDOWN"},
         "judging": {"VERDICTS", "JUDGE_FAILURE", "OUTCOME_HELD", "SUPERSEDED", "SHUTDOWN", "OWN_ERROR"},
         "held": {"VERDICTS", "JUDGE_FAILURE", "SUPERSEDED", "SHUTDOWN"},
     }

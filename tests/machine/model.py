@@ -1,4 +1,4 @@
-"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A1-A3).
+"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A1-A3, F8).
 
 `ModelBook` answers the same inputs as `groupjudge.core.book.Book` and was written from the rules alone, so that where
 one of the two misread a rule they disagree. Everything is found by looking at everything.
@@ -29,7 +29,10 @@ Readings, where the rules leave a choice:
 16. C4: the records of sessions are gone at shutdown, because the process is.
 17. A1: a whole group at once is N arrivals at the same instant, of which either all are accepted or none; where several
     would be refused, the check that comes first in L7 speaks. All are exact retries where the group has finished.
-18. A2: whoever watches a member is one more caller of it, and changes nothing else. An attempt above the newest is not
+18. F8 is for groups with an id: one without would be forgotten once completed (L20), and a late member would then sit
+    in the next run's group. A group that is judged in part keeps its size but in `group_size_judged`, and its
+    restored members do not know it (C16).
+19. A2: whoever watches a member is one more caller of it, and changes nothing else. An attempt above the newest is not
     known, and neither is a slot that nobody has taken.
 """
 
@@ -37,7 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupjudge import errors
 from groupjudge.core.backing import SessionId
@@ -104,7 +107,7 @@ class Life:
     materials: dict[Slot, object] = field(default_factory=dict)
     callers: dict[Ticket, Slot | None] = field(default_factory=dict)
     complete_since: float | None = None
-    held: list[Outcome] | None = None
+    held: dict[Slot, Outcome] | None = None
     held_since: int = 0
     finished: float | None = None
     finish_number: int = 0
@@ -112,6 +115,7 @@ class Life:
     sessions: dict[SessionId, Slot] = field(default_factory=dict)
     unreplayed: set[Slot] = field(default_factory=set)
     judgement: Judgement | None = None
+    size_judged: int | None = None
 
     @property
     def needed(self) -> bool:
@@ -265,18 +269,23 @@ class ModelBook:
         self._pass_time(now)
         for life in self._judging(run):
             rewards = judgement.rewards
-            if len(rewards) == life.size and all(math.isfinite(r) for r in rewards):
+            if len(rewards) == len(life.members) and all(math.isfinite(r) for r in rewards):
                 kind, reason = judgement.failure_kind, judgement.failure_reason
                 life.judgement = judgement
-                self._conclude(life, [Rewarded(r, kind, reason) for r in rewards], self.clock)
+                given = dict(zip(sorted(life.members), rewards, strict=True))
+                self._conclude(
+                    life, {s: Rewarded(r, kind, reason, life.size_judged) for s, r in given.items()}, self.clock
+                )
             else:
-                self._conclude(life, [GroupFailure("internal", "")] * life.size, self.clock)
+                self._conclude(life, self._all(life, GroupFailure("internal", "")), self.clock)
         self._evict()
 
     def judging_failed(self, run: Run, why: JudgeFailure | GroupFailure, now: float) -> None:
         self._pass_time(now)
         for life in self._judging(run):
-            self._conclude(life, [why] * life.size, self.clock)
+            if isinstance(why, JudgeFailure):
+                why = JudgeFailure(why.reason, life.size_judged)
+            self._conclude(life, self._all(life, why), self.clock)
         self._evict()
 
     def advance(self, now: float) -> None:
@@ -299,7 +308,7 @@ class ModelBook:
         for life in list(self.lives):
             if life.active:
                 self._stop_judge(life)
-                self._finish(life, [GroupFailure("shutting_down", "")] * life.size, self.clock)
+                self._finish(life, self._all(life, GroupFailure("shutting_down", "")), self.clock)
         self._evict()
 
     def drain(self) -> list[Effect]:
@@ -330,6 +339,7 @@ class ModelBook:
                 complete_since=life.complete_since,
                 finished=life.finished,
                 outcomes=None if life.active else tuple(life.outcomes.get(slot, NOBODY) for slot in range(life.size)),
+                size_judged=None if life.phase == "group_failed" else life.size_judged,
             )
 
     def records(self) -> Iterator[tuple[GroupKey, Attempt, Fingerprint, float | None]]:
@@ -349,7 +359,7 @@ class ModelBook:
                     slot,
                     member.member_id,
                     member.answer,
-                    life.outcomes[slot],
+                    replace(life.outcomes[slot], group_size_judged=None),
                 )
         return None
 
@@ -413,7 +423,7 @@ class ModelBook:
         for old in [life for life in self.lives if life.key == key]:
             if old.active:
                 self._stop_judge(old)
-                self._finish(old, [GroupFailure("superseded", str(attempt))] * old.size, self.clock)
+                self._finish(old, self._all(old, GroupFailure("superseded", str(attempt))), self.clock)
             if old in self.lives:
                 self.lives.remove(old)
         self.all_records = [r for r in self.all_records if r.key != key]
@@ -444,13 +454,23 @@ class ModelBook:
         if ticket is not None:
             life.callers[ticket] = slot
         if len(life.members) == life.size:
-            life.phase = "judging"
-            life.complete_since = self.clock
-            life.deadline = self.clock + self.limits.judging_timeout_s
-            life.deadline_set = self._number()
-            materials = tuple(life.materials[slot] for slot in range(life.size))
-            self.effects.append(StartJudging(life.run, life.key, life.attempt, life.topic, materials))
+            self._judge(life, self.clock)
         return slot
+
+    def _judge(self, life: Life, at: float) -> None:
+        """Judge whoever is there."""
+        life.phase = "judging"
+        life.complete_since = at
+        life.deadline = at + self.limits.judging_timeout_s
+        life.deadline_set = self._number()
+        if len(life.members) < life.size:
+            life.size_judged = len(life.members)
+        slots = tuple(sorted(life.members))
+        materials = tuple(life.materials[slot] for slot in slots)
+        self.effects.append(StartJudging(life.run, life.key, life.attempt, life.topic, materials, slots, life.size))
+
+    def _all(self, life: Life, outcome: Outcome) -> dict[Slot, Outcome]:
+        return dict.fromkeys(life.members, outcome)
 
     def _judging(self, run: Run) -> list[Life]:
         return [life for life in self.lives if life.run == run and life.phase == "judging" and life.held is None]
@@ -459,25 +479,26 @@ class ModelBook:
         if life.phase == "judging" and life.held is None:
             self.effects.append(StopJudging(life.run))
 
-    def _conclude(self, life: Life, outcomes: list[Outcome], at: float) -> None:
+    def _conclude(self, life: Life, outcomes: dict[Slot, Outcome], at: float) -> None:
         """Judging is over: finish, or keep the outcome until the release (C15)."""
-        if self.holding and not isinstance(outcomes[0], GroupFailure):
+        if self.holding and not any(isinstance(outcome, GroupFailure) for outcome in outcomes.values()):
             life.held = outcomes
             life.held_since = self._number()
         else:
             self._finish(life, outcomes, at)
 
-    def _finish(self, life: Life, outcomes: list[Outcome], at: float) -> None:
+    def _finish(self, life: Life, outcomes: dict[Slot, Outcome], at: float) -> None:
         phases = {Rewarded: "completed", JudgeFailure: "judge_failed", GroupFailure: "group_failed"}
-        life.phase = phases[type(outcomes[0])]
+        life.phase = phases[type(next(iter(outcomes.values())))]
         life.judgement = life.judgement if life.phase == "completed" else None
         life.held = None
         life.finished = at
         life.finish_number = self._number()
-        life.outcomes = {slot: outcomes[slot] for slot in life.members}
+        life.outcomes = dict(outcomes)
         for ticket, slot in life.callers.items():
             if slot is None:
-                self.effects.append(SettleAll(ticket, tuple(outcomes), life.judgement))
+                told = tuple(outcomes[slot] for slot in range(life.size))
+                self.effects.append(SettleAll(ticket, told, life.judgement))
             else:
                 self.effects.append(Settle(ticket, slot, outcomes[slot]))
         self.effects += [Release(material) for material in life.materials.values()]
@@ -547,12 +568,17 @@ class ModelBook:
         self.clock = max(self.clock, now)
         while due := [x for x in self.lives if x.active and x.held is None and x.deadline <= self.clock]:
             life = min(due, key=lambda life: (life.deadline, life.deadline_set))
-            if life.phase == "collecting":
+            enough = self.limits.min_members
+            is_named = not isinstance(life.key, UnnamedKey)
+            if life.phase == "collecting" and is_named and enough is not None and len(life.members) >= enough:
+                self._judge(life, life.deadline)
+            elif life.phase == "collecting":
                 why = GroupFailure("collection_timeout", f"{len(life.members)} of {life.size}")
-                self._finish(life, [why] * life.size, life.deadline)
+                self._finish(life, self._all(life, why), life.deadline)
             else:
                 self._stop_judge(life)
-                self._conclude(life, [JudgeFailure("")] * life.size, life.deadline)
+                why = JudgeFailure("", life.size_judged)
+                self._conclude(life, self._all(life, why), life.deadline)
         self._evict()
 
     def _results(self) -> list[Life]:

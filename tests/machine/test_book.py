@@ -1,4 +1,4 @@
-"""The book against a naive model of the same rules, by Hypothesis and by random walks (L1-L20, C4, C15-C23, A1-A3)."""
+"""The book against a naive model of the rules, by Hypothesis and by random walks (L1-L20, C4, C15-C23, A1-A3, F8)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ some_limits = st.builds(
     max_attempt_records=st.integers(1, 3),
     max_active_groups=st.sampled_from([None, 1, 2, 3]),
     default_score=st.just(3.0),
+    min_members=st.sampled_from([None, 2, 3]),
 )
 
 some_session = st.none() | st.sampled_from(SESSIONS)
@@ -54,7 +55,7 @@ class BookAgainstModel(RuleBasedStateMachine):
         name=st.sampled_from([*NAMES, None, 7, "x"]),
         is_name=st.booleans(),
         attempt=st.integers(0, 2),
-        size=st.sampled_from([1, 2, 2, 2, 2, 3]),
+        size=st.sampled_from([1, 2, 2, 2, 2, 3, 4]),
         slot=st.sampled_from([0, 1, 1, 2, "m", "n"]),
         question=st.sampled_from(["p", "p", "p", "q"]),
         answer=st.sampled_from(["A", "A", "B"]),
@@ -181,6 +182,6 @@ TestBookAgainstModel.settings = settings(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_long_walk_finds_no_difference(seed: int) -> None:
-    """L1-L20, C4, C15, C16, C18, C21-C23, A1-A3: whatever comes in, both books answer and retain the same."""
+    """L1-L20, C4, C15, C16, C18, C21-C23, A1-A3, F8: whatever comes in, both books answer and retain the same."""
     for n in range(30):
         Walk(seed * 1_000_003 + n).go(400)

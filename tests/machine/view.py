@@ -63,6 +63,7 @@ class Shown(NamedTuple):
     complete_since: float | None
     finished: float | None
     outcomes: tuple[str, ...] | None
+    size_judged: int | None
 
 
 class State(NamedTuple):
@@ -91,8 +92,12 @@ def brief(outcome: Outcome) -> str:
     """An outcome in a word, without the reasons that each book words for itself."""
     if isinstance(outcome, Rewarded):
         note = f" ({outcome.failure_kind}: {outcome.failure_reason})" if outcome.failure_kind else ""
-        return f"reward {outcome.reward:g}{note}"
-    return "judge failure" if isinstance(outcome, JudgeFailure) else f"group failure: {outcome.kind}"
+        return f"reward {outcome.reward:g}{note}{_of(outcome)}"
+    return f"judge failure{_of(outcome)}" if isinstance(outcome, JudgeFailure) else f"group failure: {outcome.kind}"
+
+
+def _of(outcome: Rewarded | JudgeFailure) -> str:
+    return "" if outcome.group_size_judged is None else f" among {outcome.group_size_judged}"
 
 
 def _show(view: GroupView) -> Shown:
@@ -111,4 +116,5 @@ def _show(view: GroupView) -> Shown:
         view.complete_since,
         view.finished,
         outcomes,
+        view.size_judged,
     )

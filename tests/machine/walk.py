@@ -107,6 +107,7 @@ class Walk:
                 max_results=rng.choice([1, 2, 3, 50]),
                 max_attempt_records=rng.choice([1, 2, 3, 50]),
                 max_active_groups=rng.choice([None, 1, 2, 3]),
+                min_members=rng.choice([None, None, 2, 3]),
             )
         )
         self.by_id = rng.random() < 0.3
@@ -139,7 +140,7 @@ class Walk:
         key = (
             named(rng.choice(NAMES)) if rng.random() < 0.75 else unnamed(rng.choice([7, None, "a"]), question, attempt)
         )
-        size = rng.choice([2, 2, 2, 2, 2, 3, 1])
+        size = rng.choice([2, 2, 2, 2, 2, 3, 1] if self.both.limits.min_members is None else [2, 3, 3, 4, 4, 1])
         slot: int | str = rng.randrange(size)
         if self.by_id and rng.random() < 0.9:
             slot = f"m{rng.randrange(size + 1)}"

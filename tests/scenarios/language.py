@@ -37,8 +37,9 @@ _LIMITS = {
     "results": "max_results",
     "records": "max_attempt_records",
     "active": "max_active_groups",
+    "enough": "min_members",
 }
-_USUAL = "collect=30s judge=60s ttl=1000s results=9 records=9 active=none"
+_USUAL = "collect=30s judge=60s ttl=1000s results=9 records=9 active=none enough=none"
 
 
 def stories() -> list[Path]:
@@ -215,7 +216,11 @@ def _shown(view: GroupView) -> str:
 
 def _said(outcome: Outcome) -> str:
     if isinstance(outcome, Rewarded):
-        return f"reward {outcome.reward:g}"
+        return f"reward {outcome.reward:g}{_among(outcome)}"
     if isinstance(outcome, JudgeFailure):
-        return f"judge failed, {outcome.reason}"
+        return f"judge failed, {outcome.reason}{_among(outcome)}"
     return f"group failed, {outcome.kind}: {outcome.reason}"
+
+
+def _among(outcome: Rewarded | JudgeFailure) -> str:
+    return "" if outcome.group_size_judged is None else f" among {outcome.group_size_judged}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from groupjudge.core.effects import Release, Settle, SettleAll, StartJudging
-from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, Outcome, Rewarded, Run, Slot, Ticket
+from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, Outcome, Rewarded, Run, Slot, Ticket, UnnamedKey
 
 Group = tuple[GroupKey, Attempt]
 
@@ -39,8 +39,10 @@ class Violation(AssertionError):
 
 
 class Checker:
-    def __init__(self, default_score: float) -> None:
+    def __init__(self, default_score: float, min_members: int | None = None) -> None:
         self.default_score = default_score
+        self.min_members = min_members
+        self.judged_of: dict[Run, int | None] = {}
         self.open: dict[Ticket, Caller] = {}
         self.open_of: dict[Group, set[Ticket]] = {}
         self.held: dict[int, Arrival] = {}
@@ -104,6 +106,7 @@ class Checker:
         if not isinstance(outcome, GroupFailure):
             run = self.newest_run.get(group)
             _demand(run is not None, "an outcome of judging before any judging")
+            _demand(outcome.group_size_judged == self.judged_of[run], "a reply tells another number of judged members")
             before = self.published.setdefault(group, (run, essence))
             _demand(before[0] != run or before[1] == essence, "a group published twice")
             self.published[group] = (run, essence)
@@ -111,11 +114,17 @@ class Checker:
             _demand(self.batch.setdefault(group, essence) == essence, "callers of one group got different outcomes")
 
     def judging_started(self, effect: StartJudging) -> None:
-        run, key, attempt, topic, materials = effect
+        run, key, attempt, topic, materials, slots, size = effect
         _demand(run not in self.runs, "a run was judged twice")
         first = self.held.get(materials[0])  # type: ignore[call-overload]
-        _demand(first is not None and len(materials) == first.size, "an incomplete group was judged")
-        for slot, material in enumerate(materials):
+        _demand(first is not None and size == first.size, "a group was judged with another size than its own")
+        _demand(len(slots) == len(materials), "an incomplete group was judged")
+        if slots != tuple(range(size)):
+            enough = self.min_members is not None and self.min_members <= len(slots) < size
+            _demand(enough and not isinstance(key, UnnamedKey), "an incomplete group was judged")
+            _demand(sorted(set(slots)) == list(slots), "answers were judged out of order")
+        self.judged_of[run] = None if len(slots) == size else len(slots)
+        for slot, material in zip(slots, materials, strict=True):
             arrival = self.held.get(material)  # type: ignore[call-overload]
             _demand(arrival is not None, "an answer was judged that nobody brought, or that was let go")
             _demand(material not in self.judged, "an answer was judged twice")

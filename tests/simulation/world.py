@@ -69,7 +69,7 @@ class Host:
     def __init__(self, loop: Loop, rng: random.Random, book: Book, limits: Limits, nature: Nature) -> None:
         self.loop, self.rng, self.nature = loop, rng, nature
         self.book = book
-        self.checker = Checker(limits.default_score)
+        self.checker = Checker(limits.default_score, limits.min_members)
         self.judge = Judge(self, nature)
         self._waiting: dict[Ticket, Caller] = {}
         self._timer: float | None = None

@@ -22,6 +22,8 @@ Piece: TypeAlias = bytes | Span
 MAX_REASON = 2000
 _written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 JUDGE_FAILED = "judge_failed"
+SIZE_JUDGED = "group_size_judged"
+"""Says how many members were judged, where not all came (F8). A caller's own field of this name is not echoed."""
 
 
 def reward_reply(request: VerifyRequest, outcome: Rewarded, slot: Slot, *, minimal: bool = False) -> list[Piece]:
@@ -34,6 +36,7 @@ def reward_reply(request: VerifyRequest, outcome: Rewarded, slot: Slot, *, minim
         "failure_kind": outcome.failure_kind,
         "failure_reason": _bounded(outcome.failure_reason),
         **_identity(request, slot),
+        **size_judged(outcome.group_size_judged),
     }
     if minimal:
         return [b"{" + _members_of(fields) + b"}"]
@@ -47,10 +50,16 @@ def reward_reply(request: VerifyRequest, outcome: Rewarded, slot: Slot, *, minim
 
 
 def failure_reply(
-    request: VerifyRequest, reason: str, slot: Slot, body: bytes | None, *, minimal: bool = False
+    request: VerifyRequest,
+    reason: str,
+    slot: Slot,
+    body: bytes | None,
+    *,
+    minimal: bool = False,
+    judged: int | None = None,
 ) -> list[Piece]:
     """The reply to a member whose judge failed (H4): all of `body` but what the reply says itself. `minimal`: without
-    the body, which may be None then."""
+    the body, which may be None then. `judged`: how many members were judged, where not all came (F8)."""
     reason = reason[:MAX_REASON]
     fields = {
         "reward": 0.0,
@@ -60,13 +69,14 @@ def failure_reply(
         "_ng_failure_class": JUDGE_FAILED,
         "_ng_failure_judge_error": reason,
         **_identity(request, slot),
+        **size_judged(judged),
     }
     own = [_members_of(fields) + b',"instance_config":' + masked(request.instance_config) + b"}"]
     if minimal:
         return [b"{", *own]
     if body is None:
         raise ValueError("an echo needs the body")
-    kept = _joined(_kept(_members_in(body), fields.keys() | {"instance_config"}))
+    kept = _joined(_kept(_members_in(body), fields.keys() | {"instance_config", SIZE_JUDGED}))
     return [b"{", *kept, b",", *own] if kept else [b"{", *own]
 
 
@@ -89,6 +99,11 @@ def _identity(request: VerifyRequest, slot: Slot) -> dict[str, object]:
     if arrival.member_id is not None:
         identity["_ng_member_id"] = arrival.member_id
     return identity
+
+
+def size_judged(members: int | None) -> dict[str, int]:
+    """The field of a reply that says how many members were judged, where not all came (None: no field)."""
+    return {} if members is None else {SIZE_JUDGED: members}
 
 
 def _members_of(fields: dict[str, object]) -> bytes:

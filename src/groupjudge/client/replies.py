@@ -48,8 +48,9 @@ def _outcome(fields: dict[str, Any]) -> Outcome:
     try:
         slot = fields["_ng_rollout_index"]
         if fields["mask_sample"]:
-            return JudgeFailure(str(fields["failure_reason"]), slot)
-        return Rewarded(float(fields["reward"]), slot, fields["failure_kind"], fields["failure_reason"])
+            return JudgeFailure(str(fields["failure_reason"]), slot, fields.get("group_size_judged"))
+        note = (fields["failure_kind"], fields["failure_reason"], fields.get("group_size_judged"))
+        return Rewarded(float(fields["reward"]), slot, *note)
     except (KeyError, TypeError, ValueError) as error:
         raise UnexpectedReply(f"200 without an outcome: {error!r:.200}") from error
 

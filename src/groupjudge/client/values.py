@@ -10,20 +10,24 @@ from typing import TypeAlias
 @dataclass(frozen=True, slots=True)
 class Rewarded:
     """A member's reward, a finite number, and the slot that the member has. `failure_kind` and `failure_reason` are set
-    only where the server is configured to put default scores in the place of unreadable verdicts."""
+    only where the server is configured to put default scores in the place of unreadable verdicts, `group_size_judged`
+    only where it judges groups of which not all members came: how many did."""
 
     reward: float
     slot: int
     failure_kind: str | None = None
     failure_reason: str | None = None
+    group_size_judged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeFailure:
-    """The judge failed: there is no reward, and `reward` is None, not 0. Leave the sample out of the update."""
+    """The judge failed: there is no reward, and `reward` is None, not 0. Leave the sample out of the update.
+    `group_size_judged` as in `Rewarded`."""
 
     reason: str
     slot: int
+    group_size_judged: int | None = None
 
     @property
     def reward(self) -> None:

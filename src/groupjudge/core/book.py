@@ -57,6 +57,8 @@ class Limits:
     max_attempt_records: int = 4096
     max_active_groups: int | None = None
     default_score: float = 3.0
+    min_members: int | None = None
+    """So many that came by the collection deadline are judged among themselves (F8); None: they are not."""
 
 
 class _Admitted(NamedTuple):
@@ -177,7 +179,7 @@ class Book:
             del group.callers[ticket]
 
     def judged(self, run: Run, judgement: Judgement, now: float) -> bool:
-        """The verdicts of `run` are in. Rewards that are not finite, or not one a slot, fail the group (J19). Says
+        """The verdicts of `run` are in. Rewards that are not finite, or not one a member, fail the group (J19). Says
         whether they are the group's now: those that come too late are not."""
         self._catch_up(now)
         group = self._being_judged(run)
@@ -395,6 +397,7 @@ class Book:
         self.census.leaves(group)
         self._effects.append(group.start_judging(self._now))
         self.census.enters(group)
+        self.census.partial += group.size_judged is not None
         self._deadlines.set(group.run, self._now + self._limits.judging_timeout_s)
 
     def _being_judged(self, run: Run) -> Group | None:
@@ -404,7 +407,7 @@ class Book:
 
     def _judgement_in(self, group: Group, judgement: Judgement) -> bool:
         rewards = judgement.rewards
-        if len(rewards) == group.seats.size and all(map(isfinite, rewards)):
+        if len(rewards) == group.seats.taken and all(map(isfinite, rewards)):
             self._conclude(group, judgement)
             return True
         why = GroupFailure("internal", "judging gave rewards that are not finite, or not one a member")
@@ -470,7 +473,11 @@ class Book:
 
     def _deadline_passed(self, group: Group) -> None:
         if group.phase is Phase.COLLECTING:
-            came, size = group.seats.taken, group.seats.size
+            came, size, enough = group.seats.taken, group.seats.size, self._limits.min_members
+            if enough is not None and came >= enough and isinstance(group.key, str):
+                # Without an id it would be forgotten at the end (L20), and who is late would sit in the next run's.
+                self._start_judging(group)
+                return
             reason = f"the collection deadline passed with {came} of {size} members"
             self._fail(group, Event.COLLECTION_TIMEOUT, GroupFailure("collection_timeout", reason))
         else:

@@ -33,13 +33,14 @@ class Kept(NamedTuple):
 
 class Census:
     """`members` counts accepted answers of groups, `alone` answers that need no group (L9), `formed` attempts that
-    began, `ended` how they ended, `retries` exact retries by what they got."""
+    began, `partial` those of which only the members that came were judged (F8), `ended` how they ended, `retries` exact
+    retries by what they got."""
 
-    __slots__ = ("_of_phase", "alone", "ended", "formed", "members", "retries")
+    __slots__ = ("_of_phase", "alone", "ended", "formed", "members", "partial", "retries")
 
     def __init__(self) -> None:
         self._of_phase: dict[Phase, dict[Run, Group]] = {phase: {} for phase in ACTIVE}
-        self.formed = self.members = self.alone = 0
+        self.formed = self.members = self.alone = self.partial = 0
         self.ended = dict.fromkeys(OUTCOMES, 0)
         self.retries = dict.fromkeys(RETRIES, 0)
 

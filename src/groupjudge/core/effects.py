@@ -8,14 +8,18 @@ from groupjudge.model import Attempt, GroupKey, Judgement, Outcome, Run, Slot, T
 
 
 class StartJudging(NamedTuple):
-    """Judge the complete group of `run`; report with `Book.judged` or `Book.judging_failed`, naming the run.
-    `materials` are in slot order, `topic` is that of the group's first member."""
+    """Judge the group of `run`; report with `Book.judged` or `Book.judging_failed`, naming the run. `materials` are in
+    slot order, `topic` is that of the group's first member. `slots` says where each material sits: in all slots of a
+    complete group, or in those of the members that came of a group of `size` (F8). Rewards are reported in this order.
+    """
 
     run: Run
     key: GroupKey
     attempt: Attempt
     topic: object
     materials: tuple[object, ...]
+    slots: tuple[Slot, ...]
+    size: int
 
 
 class StopJudging(NamedTuple):

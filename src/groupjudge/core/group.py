@@ -18,11 +18,15 @@ from groupjudge.model import (
     Ticket,
 )
 
+ABSENT = GroupFailure("absent", "this member did not come in time to be judged")
+"""What stands for a member that did not come (F8). Nobody is ever told it: its seat is empty and closed."""
+
 
 class Group:
     """An active group. `materials` are in slot order; `callers` maps each waiting ticket to its slot, in the order they
-    came, or to None where it waits for all of them; `verdict` is what came in while outcomes are held (C15); `backing`
-    is there where the group has an id."""
+    came, or to None where it waits for all of them; `complete_since` is when judging was begun, `size_judged` how many
+    members that was where not all had come (F8); `verdict` is what came in while outcomes are held (C15); `backing` is
+    there where the group has an id."""
 
     __slots__ = (
         "attempt",
@@ -35,6 +39,7 @@ class Group:
         "question",
         "run",
         "seats",
+        "size_judged",
         "started",
         "topic",
         "verdict",
@@ -53,6 +58,7 @@ class Group:
         self.phase = Phase.COLLECTING
         self.started = now
         self.complete_since: float | None = None
+        self.size_judged: int | None = None
         self.verdict: Judgement | JudgeFailure | None = None
 
     def step(self, event: Event) -> None:
@@ -66,10 +72,14 @@ class Group:
         return self.seats.taken == self.seats.size
 
     def start_judging(self, now: float) -> StartJudging:
-        """The group is complete: what begins its judging."""
-        self.step(Event.LAST_MEMBER)
+        """What begins judging of those that have come: all of the group, or at its deadline enough of it (F8)."""
+        slots = self.seats.present()
+        is_complete = len(slots) == self.seats.size
+        self.step(Event.LAST_MEMBER if is_complete else Event.ENOUGH_CAME)
         self.complete_since = now
-        return StartJudging(self.run, self.key, self.attempt, self.topic, tuple(self.materials))
+        self.size_judged = None if is_complete else len(slots)
+        materials = tuple(self.materials[slot] for slot in slots)
+        return StartJudging(self.run, self.key, self.attempt, self.topic, materials, slots, self.seats.size)
 
     def settle(self, outcomes: tuple[Outcome, ...], judgement: Judgement | None) -> list[Effect]:
         """What tells every caller its member's outcome and lets every answer go."""
@@ -84,7 +94,14 @@ class Group:
 
     def outcomes_of(self, verdict: Judgement | JudgeFailure | GroupFailure) -> tuple[Outcome, ...]:
         """One outcome for each slot."""
+        if isinstance(verdict, GroupFailure):
+            return (verdict,) * self.seats.size
         if isinstance(verdict, Judgement):
-            kind, reason = verdict.failure_kind, verdict.failure_reason
-            return tuple(Rewarded(reward, kind, reason) for reward in verdict.rewards)
-        return (verdict,) * self.seats.size
+            note = (verdict.failure_kind, verdict.failure_reason, self.size_judged)
+            told: list[Outcome] = [Rewarded(reward, *note) for reward in verdict.rewards]
+        else:
+            told = [JudgeFailure(verdict.reason, self.size_judged)] * self.seats.taken
+        if self.size_judged is None:
+            return tuple(told)
+        by_slot = dict(zip(self.seats.present(), told, strict=True))
+        return tuple(by_slot.get(slot, ABSENT) for slot in range(self.seats.size))

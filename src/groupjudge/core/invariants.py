@@ -46,7 +46,10 @@ def _check_group(book: Inside, key: GroupKey, group: Group) -> None:
     assert key == group.key, "a group is filed under another key"
     complete = group.seats.taken == group.seats.size
     assert group.seats.taken == len(group.seats.present()) > 0, "a group's members are miscounted"
-    assert complete == (group.phase is not Phase.COLLECTING), "a group is judged exactly once it is complete"
+    is_judged = group.phase is not Phase.COLLECTING
+    assert is_judged == (complete or group.size_judged is not None), "a group is judged exactly once it is complete"
+    assert group.size_judged in (None, group.seats.taken), "a member was added to those that are judged"
+    assert not complete or group.size_judged is None, "a complete group passes for a part of one"
     assert book.by_run.get(group.run) is group, "the index by run differs from the active groups"
     assert (group.run in book.held) == (group.phase is Phase.HELD), "held index and phase differ"
     assert (group.run in book.deadlines) == (group.phase is not Phase.HELD), "a deadline is missing or left over"

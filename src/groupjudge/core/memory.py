@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from groupjudge.core.backing import Backing, Backings, SessionId
 from groupjudge.core.phases import Phase
 from groupjudge.core.retention import Record, Records, Result, Results, Store
 from groupjudge.core.seats import Seats
-from groupjudge.model import Attempt, Fingerprint, GroupId, GroupKey, Outcome, Rewarded, Run, Slot
+from groupjudge.model import Attempt, Fingerprint, GroupFailure, GroupId, GroupKey, Outcome, Rewarded, Run, Slot
 
 
 class Exported(NamedTuple):
@@ -38,6 +39,13 @@ def by_group(members: Sequence[Restored]) -> dict[tuple[GroupId, Attempt], list[
     for each in members:
         groups.setdefault((each.member.key, each.member.attempt), []).append(each)
     return groups
+
+
+def _as_kept(outcome: Outcome) -> Outcome:
+    """What a checkpoint can keep of an outcome: C16's keys have none for how many members were judged (F8)."""
+    if isinstance(outcome, GroupFailure) or outcome.group_size_judged is None:
+        return outcome
+    return replace(outcome, group_size_judged=None)
 
 
 class Memory:
@@ -150,7 +158,7 @@ class Memory:
         slot = backing.sessions[session]
         answer = result.seats.answers[slot]
         assert answer is not None, "a session names an empty slot"
-        seats, outcome = result.seats, result.outcomes[slot]
+        seats, outcome = result.seats, _as_kept(result.outcomes[slot])
         member_id = None if seats.by_member is None else seats.member_id_of(slot)
         return Exported(backing.key, result.attempt, seats.size, result.question, slot, member_id, answer, outcome)
 

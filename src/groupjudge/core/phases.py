@@ -26,6 +26,7 @@ class Event(Enum):
     """What can move a group to another phase."""
 
     LAST_MEMBER = "the last member came"
+    ENOUGH_CAME = "the collection deadline passed, and those that came are judged"
     VERDICTS = "verdicts came"
     JUDGE_FAILURE = "the judge failed, or its deadline passed"
     OUTCOME_HELD = "verdicts or a judge failure while outcomes are held"
@@ -38,6 +39,7 @@ class Event(Enum):
 TABLE: Mapping[tuple[Phase, Event], Phase] = MappingProxyType(
     {
         (Phase.COLLECTING, Event.LAST_MEMBER): Phase.JUDGING,
+        (Phase.COLLECTING, Event.ENOUGH_CAME): Phase.JUDGING,
         (Phase.COLLECTING, Event.COLLECTION_TIMEOUT): Phase.GROUP_FAILED,
         (Phase.COLLECTING, Event.SUPERSEDED): Phase.GROUP_FAILED,
         (Phase.COLLECTING, Event.SHUTDOWN): Phase.GROUP_FAILED,

@@ -13,7 +13,8 @@ from groupjudge.model import Attempt, GroupKey, Judgement, Outcome, Run, Slot
 class GroupView:
     """What may be shown of a group: no text, no fingerprint. Times are of the clock of `now`; `phase` is one of
     collecting, judging, held, completed, judge_failed, group_failed; `outcomes` are in slot order; `judgement` is what
-    a completed group's rewards were made of."""
+    a completed group's rewards were made of. `size_judged`: how many members are judged, or were, where not all came
+    (F8); their slots are those in `present`."""
 
     key: GroupKey
     attempt: Attempt
@@ -27,6 +28,7 @@ class GroupView:
     finished: float | None
     outcomes: tuple[Outcome, ...] | None
     judgement: Judgement | None = field(default=None, compare=False)
+    size_judged: int | None = None
 
 
 def view_of_group(group: Group) -> GroupView:
@@ -43,6 +45,7 @@ def view_of_group(group: Group) -> GroupView:
         len(group.callers),
         *times,
         None,
+        size_judged=group.size_judged,
     )
 
 
@@ -61,4 +64,5 @@ def view_of_result(result: Result) -> GroupView:
         *times,
         result.outcomes,
         result.judgement,
+        getattr(result.outcomes[seats.present()[0]], "group_size_judged", None),
     )

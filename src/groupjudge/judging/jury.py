@@ -24,7 +24,7 @@ from groupjudge.errors import BudgetSpent, JudgeFailed
 from groupjudge.judging.judge import Comparer, JudgeEvents
 from groupjudge.judging.panel import Asked, Panel, PanelRules, computed, the_one_to_report
 from groupjudge.judging.turns import Turns
-from groupjudge.model import AnswerTexts, Judgement, JurorReport, Topic
+from groupjudge.model import AnswerTexts, Judgement, JurorReport, Slot, Topic
 from groupjudge.scoring.disagreement import Compared, disagreement
 
 log = structlog.get_logger(__name__)
@@ -60,9 +60,9 @@ class AllJury:
         self._names = names
         self._panels = [Panel(juror, rule, events) for juror, rule in zip(jurors, rules, strict=True)]
 
-    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Judgement:
         """See `Panel.judge`. Raises JudgeFailed where every juror failed."""
-        heard = await self._hear(topic, texts)
+        heard = await self._hear(topic, texts, slots)
         replied = {n: asked for n, asked in enumerate(heard) if isinstance(asked, list)}
         whole = {n: asked for n, asked in replied.items() if all(each.call.reading for each in asked)}
         if not replied:
@@ -74,14 +74,16 @@ class AllJury:
             log.warning("juror_left_out", juror=self._names[n], why=why[n])
         asked = [_by(n, len(heard), each) for n, all_of in counted.items() for each in all_of]
         asked.sort(key=lambda each: each.pair.judge)
-        judgement = await self._panels[0].judgement(texts, asked)
+        judgement = await self._panels[0].judgement(texts, asked, slots)
         return await _reported(judgement, self._names, {n: said for n, said in why.items() if said}, self.tally)
 
-    async def _hear(self, topic: Topic, texts: Sequence[AnswerTexts]) -> list[list[Asked] | JudgeFailed]:
+    async def _hear(
+        self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None
+    ) -> list[list[Asked] | JudgeFailed]:
         """What each juror was asked and replied, or why it failed."""
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(_heard(panel, topic, texts)) for panel in self._panels]
+                tasks = [group.create_task(_heard(panel, topic, texts, slots)) for panel in self._panels]
         except BaseExceptionGroup as failures:
             raise the_one_to_report(failures.exceptions) from None
         return [task.result() for task in tasks]
@@ -103,12 +105,12 @@ class TurnsJury:
         self._names = names
         self._panel = Panel(Turns(jurors, self._left_out), rules, events)
 
-    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Judgement:
         """See `Panel.judge`. Raises JudgeFailed where every juror failed on a pair."""
-        asked = await self._panel.ask(topic, texts)
+        asked = await self._panel.ask(topic, texts, slots)
         asked = [_by(each.call.juror, len(self._names), each) for each in asked]
         asked.sort(key=lambda each: each.pair.judge)
-        return await _reported(await self._panel.judgement(texts, asked), self._names, {}, self.tally)
+        return await _reported(await self._panel.judgement(texts, asked, slots), self._names, {}, self.tally)
 
     def _left_out(self, number: int, failed: JudgeFailed) -> None:
         name = self._names[number]
@@ -116,9 +118,11 @@ class TurnsJury:
         log.warning("juror_left_out", juror=name, why=failed.summary)
 
 
-async def _heard(panel: Panel[Any], topic: Topic, texts: Sequence[AnswerTexts]) -> list[Asked] | JudgeFailed:
+async def _heard(
+    panel: Panel[Any], topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None
+) -> list[Asked] | JudgeFailed:
     try:
-        return await panel.ask(topic, texts)
+        return await panel.ask(topic, texts, slots)
     except JudgeFailed as failed:
         return failed
 

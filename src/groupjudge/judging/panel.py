@@ -55,7 +55,7 @@ class PanelRules:
 
 
 class Asked(NamedTuple):
-    """A pair that was asked (its slots are the group's), how the call ended, and the verdict it stands for."""
+    """A pair that was asked (of places among the answers), how the call ended, and the verdict it stands for."""
 
     pair: Pair
     call: JudgeCall
@@ -71,31 +71,32 @@ class Panel(Generic[Prepared]):
         self._pairs = rules.pairs
         self._events: JudgeEvents = events or NoEvents()
 
-    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Judgement:
         """Judge the answers of one group, in slot order: every planned pair once, all pairs of a round at once as far
-        as the judge has places. Where equal answers are judged once, pairs are planned for the distinct ones.
+        as the judge has places. Where equal answers are judged once, pairs are planned for the distinct ones. `slots`
+        is where the answers sit, in case not all members came (F8): verdicts and reasons speak of these.
 
         Raises JudgeFailed as soon as one pair has failed for good, and scoring's NotFinite. However it ends, it leaves
         no task and no call behind.
         """
-        return await self.judgement(texts, await self.ask(topic, texts))
+        return await self.judgement(texts, await self.ask(topic, texts, slots), slots)
 
-    async def ask(self, topic: Topic, texts: Sequence[AnswerTexts]) -> list[Asked]:
+    async def ask(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> list[Asked]:
         """Ask round by round. Listed by judge index, then as the pairs were planned (J2). Raises JudgeFailed."""
         same = self._same(texts)
-        slots = sorted(set(same)) if same else list(range(len(texts)))
-        pairs = first_pairs(len(slots), self._pairs)
+        places = sorted(set(same)) if same else list(range(len(texts)))
+        pairs = first_pairs(len(places), self._pairs)
         if not pairs:
             return []
         prepared = self._judge.prepare(Topic(topic.conversation, self._principle(topic)), texts)
         asked: list[Asked] = []
-        verdicts: list[Verdict] = []  # on places among `slots`, which is what rounds are planned in
+        verdicts: list[Verdict] = []  # on places among `places`, which is what rounds are planned in
         while pairs:
-            seated = [Pair(slots[pair.i], slots[pair.j], pair.judge) for pair in pairs]
-            calls = await self._ask_round(prepared, seated)
+            seated = [Pair(places[pair.i], places[pair.j], pair.judge) for pair in pairs]
+            calls = await self._ask_round(prepared, seated, slots)
             asked += [Asked(*each, self._verdict(*each)) for each in zip(seated, calls, strict=True)]
             verdicts += [self._verdict(*each) for each in zip(pairs, calls, strict=True)]
-            pairs = await self._next_round(len(slots), verdicts)
+            pairs = await self._next_round(len(places), verdicts)
         return sorted(asked, key=lambda each: each.pair.judge)
 
     async def _next_round(self, size: int, verdicts: Sequence[Verdict]) -> list[Pair]:
@@ -103,22 +104,26 @@ class Panel(Generic[Prepared]):
             return []
         return await computed(partial(next_pairs, size, self._pairs, verdicts), len(verdicts) <= _QUICK_MODEL)
 
-    async def _ask_round(self, prepared: Prepared, pairs: Iterable[Pair]) -> list[JudgeCall]:
+    async def _ask_round(
+        self, prepared: Prepared, pairs: Iterable[Pair], slots: Sequence[Slot] | None
+    ) -> list[JudgeCall]:
         try:
             # Its tasks start in the order in which they are made, so they queue at the gate as the pairs are planned.
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._compare(prepared, pair)) for pair in pairs]
+                tasks = [group.create_task(self._compare(prepared, pair, slots)) for pair in pairs]
         except BaseExceptionGroup as failures:
             raise the_one_to_report(failures.exceptions) from None
         return [task.result() for task in tasks]
 
-    async def _compare(self, prepared: Prepared, pair: Pair) -> JudgeCall:
+    async def _compare(self, prepared: Prepared, pair: Pair, slots: Sequence[Slot] | None) -> JudgeCall:
         call = await self._judge.compare(prepared, pair)
         if call.reading is None and self._rules.on_unreadable == "fail":
-            raise JudgeFailed(f"answers {pair.i} and {pair.j}: {call.problem}", "unreadable verdict")
+            raise JudgeFailed(f"{_named(pair, slots)}: {call.problem}", "unreadable verdict")
         return call
 
-    async def judgement(self, texts: Sequence[AnswerTexts], asked: Sequence[Asked]) -> Judgement:
+    async def judgement(
+        self, texts: Sequence[AnswerTexts], asked: Sequence[Asked], slots: Sequence[Slot] | None = None
+    ) -> Judgement:
         """What the calls that were `asked` for a group say about it. Raises NotFinite."""
         same = self._same(texts)
         for each in asked:
@@ -135,8 +140,10 @@ class Panel(Generic[Prepared]):
             calls_saved=self._calls_saved(same) if same else 0,
         )
         self._events.group_scored(calls_saved=measures.calls_saved, is_flat=measures.is_flat)
-        note = _default_note(asked)
+        note = _default_note(asked, slots)
         kind = DEFAULTED if note else None
+        if slots is not None:
+            verdicts = tuple(verdict._replace(i=slots[verdict.i], j=slots[verdict.j]) for verdict in verdicts)
         return Judgement(scored.rewards, verdicts, scored.metrics, kind, note, scored.errors, measures)
 
     def _same(self, texts: Sequence[AnswerTexts]) -> list[Slot] | None:
@@ -174,7 +181,13 @@ def the_one_to_report(failures: Sequence[BaseException]) -> BaseException:
     return next((failure for failure in failures if not isinstance(failure, JudgeFailed)), failures[0])
 
 
-def _default_note(asked: Sequence[Asked]) -> str | None:
+def _named(pair: Pair, slots: Sequence[Slot] | None) -> str:
+    """A pair as people are told of it."""
+    i, j = (pair.i, pair.j) if slots is None else (slots[pair.i], slots[pair.j])
+    return f"answers {i} and {j}"
+
+
+def _default_note(asked: Sequence[Asked], slots: Sequence[Slot] | None) -> str | None:
     """What is said to the members of a group in which default scores stood in; None where none did."""
     defaulted = [each for each in asked if each.call.reading is None]
     if not defaulted:
@@ -182,6 +195,6 @@ def _default_note(asked: Sequence[Asked]) -> str | None:
     pair, call, _ = defaulted[0]
     note = (
         f"the default scores stood in for {len(defaulted)} of {len(asked)} verdicts that could not be read; "
-        f"answers {pair.i} and {pair.j}: {call.problem}"
+        f"{_named(pair, slots)}: {call.problem}"
     )
     return note[:_REASON_SHOWN]

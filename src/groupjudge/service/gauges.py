@@ -56,6 +56,8 @@ def watched(of: Insides) -> Iterator[Watched]:
 def _groups(census: Census, of: Insides) -> Iterator[Watched]:
     yield Watched("groupjudge_active_groups", "Groups that have no outcome yet, by phase.", of.phases, "phase")
     yield Watched("groupjudge_groups_formed_total", "Attempts of groups that began.", lambda: census.formed)
+    partial = "Attempts of groups whose members that came by the collection deadline were judged without the others."
+    yield Watched("groupjudge_partial_groups_total", partial, lambda: census.partial)
     ended = "Attempts of groups that ended, by what became of them."
     yield Watched("groupjudge_groups_ended_total", ended, lambda: census.ended, "outcome")
     yield Watched("groupjudge_members_total", "Answers accepted as members of groups.", lambda: census.members)

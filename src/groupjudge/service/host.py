@@ -40,9 +40,18 @@ from groupjudge.scoring import NotFinite
 
 log = structlog.get_logger(__name__)
 
-JudgeGroup = Callable[[Topic, Sequence[AnswerTexts]], Awaitable[Judgement]]
 MAX_REASON = 2000
 T = TypeVar("T")
+
+
+class JudgeGroup(Protocol):
+    """Judges the answers of one group, in slot order. `slots` says where they sit, where not all members came (F8)."""
+
+    def __call__(
+        self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None, /
+    ) -> Awaitable[Judgement]:
+        """Raises JudgeFailed."""
+        ...
 
 
 class HostEvents(Protocol):
@@ -76,7 +85,7 @@ class Waiting(Generic[T]):
 
 
 class Host:
-    """Joins a `Book` to an event loop. `judge` judges one complete group (raises JudgeFailed)."""
+    """Joins a `Book` to an event loop. `judge` judges one group (raises JudgeFailed)."""
 
     def __init__(
         self, book: Book, judge: JudgeGroup, events: HostEvents, clock: Callable[[], float] = time.monotonic
@@ -285,7 +294,8 @@ class Host:
     async def _verdict(self, start: StartJudging) -> Judgement | JudgeFailure | GroupFailure:
         materials = cast(tuple[AnswerTexts, ...], start.materials)
         try:
-            return await self._judge(cast(Topic, start.topic), materials)
+            is_whole = len(start.slots) == start.size
+            return await self._judge(cast(Topic, start.topic), materials, *(() if is_whole else (start.slots,)))
         except JudgeFailed as failed:
             log.warning("judge_failed", **_names(start), why=failed.summary)
             self._failed(start, f"the judge failed: {failed.summary}")

@@ -15,7 +15,7 @@ from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
-from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Topic
+from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Slot, Topic
 from groupjudge.scoring import ScoringRules
 from groupjudge.settings import JudgeSettings, Settings, juror_name, jurors_of, name_of
 
@@ -33,10 +33,10 @@ class Judges:
         self._jurors = [_open_juror(settings, listed, events) for listed in _jurors(settings)]
         self._panel, self.tally = _open_panel(settings, self._jurors, events)
 
-    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+    async def judge(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Judgement:
         """Judge the answers of one group; see `Panel.judge`. The judgement says what it cost."""
         with group_accounts() as accounts:
-            judgement = await self._panel.judge(topic, texts)
+            judgement = await self._panel.judge(topic, texts, slots)
         return replace(judgement, usage=usages_of(accounts))
 
     async def reachable(self) -> str | None:

@@ -268,4 +268,5 @@ def _limits(settings: Settings) -> Limits:
         max_attempt_records=settings.retention.max_attempt_records,
         max_active_groups=settings.limits.max_active_groups,
         default_score=settings.scoring.default_score,
+        min_members=settings.group.min_members if settings.group.on_collection_timeout == "judge_present" else None,
     )

@@ -155,4 +155,4 @@ def _pieces(caller: Caller, outcome: Outcome, slot: int) -> list[Piece]:
         return reward_reply(request, outcome, slot, minimal=minimal)
     body = None if kept is None else b"".join(kept.chunks([Span(0, kept.size)]))
     reason = wire.judge_failure_reason(outcome.reason, unnamed=request.is_unnamed)
-    return failure_reply(request, reason, slot, body, minimal=minimal)
+    return failure_reply(request, reason, slot, body, minimal=minimal, judged=outcome.group_size_judged)

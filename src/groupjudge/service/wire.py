@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from groupjudge.answers.echo import JUDGE_FAILED, MAX_REASON
+from groupjudge.answers.echo import JUDGE_FAILED, MAX_REASON, size_judged
 from groupjudge.core.views import GroupView
 from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import (
@@ -209,7 +209,7 @@ def member_outcome(place: Place, member_id: str | None, outcome: Rewarded | Judg
     if isinstance(outcome, JudgeFailure):
         reason = fields["failure_reason"]
         fields |= {"reward": 0.0, "_ng_failure_class": JUDGE_FAILED, "_ng_failure_judge_error": reason}
-    return json_reply({**fields, **_identity(place, member_id)})
+    return json_reply({**fields, **size_judged(outcome.group_size_judged), **_identity(place, member_id)})
 
 
 def _identity(place: Place, member_id: str | None) -> dict[str, object]:
@@ -270,6 +270,7 @@ def group_row(view: GroupView, now: float) -> dict[str, Any]:
         "attempt": view.attempt,
         "phase": view.phase,
         "size": view.size,
+        **size_judged(view.size_judged),
         "members": list(view.present),
         "missing": sorted(set(range(view.size)).difference(view.present)),
         "callers": view.callers,
@@ -290,7 +291,15 @@ def group_details(view: GroupView, now: float, shown: dict[str, Any] | None = No
         row["metrics"] = metric_row(view.judgement)
         row |= trust_rows(view.judgement)
         row |= judges_rows(view.judgement)
+        if view.size_judged is not None:
+            row |= {name: _by_slot(view, row[name]) for name in ("rewards", "standard_errors") if row[name]}
     return row
+
+
+def _by_slot(view: GroupView, values: Sequence[object]) -> list[object]:
+    """One value a slot, of one for each member that was judged; null for those that did not come (F8)."""
+    by_slot = dict(zip(view.present, values, strict=True))
+    return [by_slot.get(slot) for slot in range(view.size)]
 
 
 def texts(topic: Topic, answers: Sequence[AnswerTexts | None]) -> dict[str, Any]:
