@@ -135,6 +135,9 @@ async def test_where_all_budgets_are_used_up_that_is_the_failure() -> None:
     spent: Script = {(0, 1): BudgetSpent("used up", "the budget is used up")}
     with pytest.raises(BudgetSpent):
         await judged(all_of(Juror(script=spent), Juror(script=spent)))
+    with pytest.raises(JudgeFailed) as failed:  # the next group may fare better
+        await judged(all_of(Juror(script=spent), Juror(script={(0, 1): DEAD})))
+    assert not isinstance(failed.value, BudgetSpent)
 
 
 async def test_default_scores_stand_in_only_where_no_juror_has_all_its_verdicts() -> None:

@@ -7,11 +7,13 @@ import asyncio
 import pytest
 
 from groupjudge.errors import BudgetSpent, JudgeFailed
+from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
 from groupjudge.model import JudgeUsage
 
 from ..support import judges
+from ..support.http_judges import RULES as RULES_OF_READING
 from ..support.http_judges import TOPIC, answers, judge_of
 from ..support.judges import StubJudge, chat, http
 
@@ -113,6 +115,21 @@ async def test_of_replicas_the_one_with_budget_left_goes_on() -> None:
             await judge.ask()
         assert await judge.reachable() is not None
     assert len([r for r in (*a.received, *b.received) if r.method == "POST"]) == 8
+
+
+async def test_a_replica_whose_budget_is_used_up_is_asked_no_more_however_idle_it_is() -> None:
+    """F10, F12: no call fails as long as another replica has budget."""
+    async with StubJudge() as small, StubJudge() as large:
+        options = [
+            HttpJudgeOptions(stub.base_url, format="genrm", max_concurrency=4, budget=Budget(calls=calls))
+            for stub, calls in ((small, 3), (large, 1000))
+        ]
+        async with HttpJudge(options[0], RULES_OF_READING, others=options[1:]) as judge:
+            judgements = await asyncio.gather(
+                *(Panel(judge, RULES).judge(TOPIC, answers(*map(str, range(5)))) for _ in range(30))
+            )
+    assert len(judgements) == 30
+    assert (len(small.received), len(large.received)) == (3, 147)
 
 
 async def test_a_judge_whose_budget_is_used_up_is_not_ready() -> None:

@@ -104,7 +104,7 @@ def _judges(of: Judges) -> Iterator[Watched]:
     yield Watched("groupjudge_juror_verdict_pairs_total", met, lambda: of.tally.pairs)
     differing = "Of these, how many do not prefer the same answer."
     yield Watched("groupjudge_juror_disagreements_total", differing, lambda: of.tally.differing)
-    left_out = "Whether a judge is left out for its faults or because its budget is used up (1) or not (0)."
+    left_out = "1 after a fault of a judge's own, for which a replica is left out, and once its budget is used up."
     yield each("groupjudge_judge_left_out", left_out, lambda _, desk: float(desk.is_left_out))
 
 
