@@ -30,12 +30,14 @@ class Steps:
         self.number = 0
 
     def step(self, call: Any, *args: Any, **how: Any) -> Any:
-        self.at(self.number)
-        self.number += 1
+        self._next()
         result = call(*args, **how)
-        self.at(self.number)
-        self.number += 1
+        self._next()
         return result
+
+    def _next(self) -> None:
+        self.number += 1
+        self.at(self.number - 1)
 
     def install(self) -> None:
         """Into the module that writes."""
@@ -88,7 +90,7 @@ class File:
 
 
 def write(directory: Path) -> files.Manifest:
-    return files.write(directory, "inst", "ck", LINES, files.Publication())
+    return files.write(directory, "inst", "ck", [line.encode() for line in LINES], files.Publication())
 
 
 def found(directory: Path) -> str:

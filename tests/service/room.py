@@ -218,7 +218,7 @@ def scope_of(episode: str | None) -> dict[str, Any]:
 def session_given(cookies: Cookies, given: Sequence[tuple[bytes, bytes]]) -> str:
     """The session in the headers of a reply to a seed."""
     fields = {name.decode(): value.decode() for name, value in given}
-    session = cookies.named_by(headers({"cookie": fields["set-cookie"].partition(";")[0]}))
+    session = cookies.named_by(fields["set-cookie"].partition(";")[0].encode())
     assert session is not None
     assert fields["set-cookie"].startswith(COOKIE)
     return session

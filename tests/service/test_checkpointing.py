@@ -461,7 +461,7 @@ def rewritten(place: Path, lines: list[str]) -> None:
     """Other records, with a manifest that fits them."""
     for each in place.iterdir():
         each.unlink()
-    files.write(place.parents[2], "inst", "ck", lines, files.Publication())
+    files.write(place.parents[2], "inst", "ck", ["".join(lines).encode()], files.Publication())
 
 
 async def test_a_restore_that_fails_lets_waiting_requests_go_on(tmp_path: Path, slow: SlowFiles) -> None:

@@ -23,9 +23,12 @@ def table() -> SessionTable:
 
 def used(table: SessionTable, session: SessionId, episode: Episode | None) -> bool:
     """Whether a request of the episode with the session's cookie is in it."""
-    entry = table.use(COOKIES.value_of(session), episode, COOKIES)
-    assert entry is None or (entry.session, entry.episode) == (session, episode)
-    return entry is not None
+    entry = table.named(COOKIES.value_of(session), None if episode is None else episode.key, COOKIES)
+    if entry is None:
+        return False
+    assert (entry.session, entry.episode) == (session, episode)
+    table.use(entry)
+    return True
 
 
 def test_a_session_is_that_of_its_episode_and_of_no_other(table: SessionTable) -> None:
@@ -55,7 +58,7 @@ def test_a_cookie_of_another_signature_is_no_session(table: SessionTable, again:
         f"{A}.\xff",
         ".",
     ):
-        assert table.use(value, R, COOKIES) is None
+        assert table.named(value, R.key, COOKIES) is None
     assert used(table, A, R)
 
 

@@ -16,7 +16,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
@@ -33,7 +33,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 20
-_CHUNK = 1 << 18
 
 
 class CheckpointConflict(GroupJudgeError):
@@ -122,9 +121,11 @@ def inside(checkpoint_dir: str, root: str | None, instance: str) -> Path:
 
 
 def write(
-    checkpoint_dir: Path, instance: str, checkpoint_id: str, lines: Iterable[str], publication: Publication
+    checkpoint_dir: Path, instance: str, checkpoint_id: str, pieces: Iterable[bytes], publication: Publication
 ) -> Manifest:
-    """Write a checkpoint and return its manifest; the same checkpoint again returns the one that stands.
+    """Write a checkpoint of `pieces` (whole lines, one a record; large ones hold other threads up least) and return its
+    manifest; the same checkpoint again returns the one that stands. Whoever gets an error may write again: where
+    anything fails, nothing of this write stands.
 
     Once `publication` is stopped nothing is published any more. Raises CheckpointConflict, WriteFailed, WriteStopped,
     InvalidCheckpoint (what stands there is broken).
@@ -134,7 +135,7 @@ def write(
         _make(directory, checkpoint_dir)
         _refuse_another(directory, checkpoint_id, instance)
         with _temporary(directory) as (file, name):
-            digest, count = _write_records(file, lines, publication)
+            digest, count = _write_records(file, pieces, publication)
             manifest = Manifest(SCHEMA_VERSION, KIND, instance, checkpoint_id, f"records-{digest}.jsonl", digest, count)
             publication.refuse_if_stopped()
             os.replace(name, directory / manifest.records_file)
@@ -197,43 +198,46 @@ def _temporary(directory: Path) -> Iterator[tuple[BinaryIO, Path]]:
             name.unlink(missing_ok=True)
 
 
-def _write_records(file: BinaryIO, lines: Iterable[str], publication: Publication) -> tuple[str, int]:
-    """Large pieces, so that hashing and writing hold no other thread up."""
+def _write_records(file: BinaryIO, pieces: Iterable[bytes], publication: Publication) -> tuple[str, int]:
     digest, count = hashlib.sha256(), 0
-    for piece, lines_in_it in _pieces(lines):
+    for piece in pieces:
         publication.refuse_if_stopped()
         digest.update(piece)
         file.write(piece)
-        count += lines_in_it
+        count += piece.count(b"\n")
     file.flush()
     os.fsync(file.fileno())
     return digest.hexdigest(), count
 
 
-def _pieces(lines: Iterable[str]) -> Iterator[tuple[bytes, int]]:
-    piece: list[str] = []
-    size = 0
-    for line in lines:
-        piece.append(line)
-        size += len(line)
-        if size >= _CHUNK:
-            yield "".join(piece).encode(), len(piece)
-            piece, size = [], 0
-    yield "".join(piece).encode(), len(piece)
-
-
 def _publish(directory: Path, manifest: Manifest, publication: Publication) -> Manifest:
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-    with _temporary(directory) as (file, name):
+    path = directory / MANIFEST
+    with _taken_back_on_error(path) as ours, _temporary(directory) as (file, name):
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+        ours.append(name.stat().st_ino)
         try:
-            publication.publish(lambda: os.link(name, directory / MANIFEST))
+            publication.publish(lambda: os.link(name, path))
         except FileExistsError:
-            _agree(_read_manifest(directory / MANIFEST, manifest.instance), manifest)
-    flush_directory(directory)
+            _agree(_read_manifest(path, manifest.instance), manifest)
+        flush_directory(directory)
     return manifest
+
+
+@contextmanager
+def _taken_back_on_error(path: Path) -> Iterator[list[int]]:
+    """A manifest of ours whose caller is told that its commit failed may not stand: what is exported may be more when
+    the commit is sent again, and would clash with it. `ours`: the number of its inode."""
+    ours: list[int] = []
+    try:
+        yield ours
+    except OSError:
+        with suppress(OSError):
+            if path.stat().st_ino in ours:
+                path.unlink()
+        raise
 
 
 def _agree(standing: Manifest, manifest: Manifest) -> None:

@@ -194,41 +194,41 @@ class Participant:
     async def _writing(
         self, checkpoint_id: str, directory: Path, scope: Scope, publication: files.Publication
     ) -> Reply:
-        pieces: SimpleQueue[list[str] | None] = SimpleQueue()
-        lines = chain.from_iterable(iter(pieces.get, None))
-        write = partial(files.write, directory, self._instance, checkpoint_id, lines, publication)
+        pieces: SimpleQueue[bytes | None] = SimpleQueue()
+        coming = iter(pieces.get, None)
+        write = partial(files.write, directory, self._instance, checkpoint_id, coming, publication)
         writing = asyncio.create_task(asyncio.to_thread(write))
         writing.add_done_callback(_seen)
         try:
-            episodes = await self._export(scope, pieces, publication)
-            manifest, keys = await asyncio.gather(writing, asyncio.to_thread(_keys, episodes))
+            found = await self._export(scope, pieces, publication)
+            manifest, keys = await asyncio.gather(writing, asyncio.to_thread(_in_order, found))
         except GroupJudgeError as error:
             log.warning("commit_failed", checkpoint=checkpoint_id, code=error.code, why=str(error)[:300])
             self._plane.write_failed(checkpoint_id)
             raise
         reply = self._plane.committed(checkpoint_id, {"manifest": manifest.as_dict(), "episode_ids": keys})
         await self._drop_left_out(scope)
-        log.info("committed", checkpoint=checkpoint_id, sessions=len(episodes))
+        log.info("committed", checkpoint=checkpoint_id, sessions=len(found))
         return reply
 
     async def _export(
-        self, scope: Scope, pieces: SimpleQueue[list[str] | None], publication: files.Publication
-    ) -> list[Episode]:
-        """Hand the lines of the open sessions in scope to the thread that writes, a slice at a time; their episodes.
-        One that ended meanwhile is left out."""
-        episodes: list[Episode] = []
+        self, scope: Scope, pieces: SimpleQueue[bytes | None], publication: files.Publication
+    ) -> list[str]:
+        """Hand the lines of the open sessions in scope to the thread that writes, a slice at a time; the keys of their
+        episodes. One that ended meanwhile is left out."""
+        keys: list[str] = []
         try:
             for part in _slices(self._table.entries()):
                 chosen = [each for each in part if each.is_open and (scope is None or each.episode in scope)]
-                pieces.put(self._lines.lines(chosen))
-                episodes += [each.episode for each in chosen]
+                pieces.put("".join(self._lines.lines(chosen)).encode())
+                keys += [each.key for each in chosen]
                 await asyncio.sleep(0)
         except BaseException:
             publication.stop()
             raise
         finally:
             pieces.put(None)
-        return episodes
+        return keys
 
     async def _drop_left_out(self, scope: Scope) -> None:
         """C23: restored sessions that the commit left out and no request has used are gone."""
@@ -361,7 +361,11 @@ def _next(episode: Episode) -> Episode:
 
 
 def _keys(episodes: Iterable[Episode]) -> list[str]:
+    return _in_order([episode.key for episode in episodes])
+
+
+def _in_order(keys: Iterable[str]) -> list[str]:
     """Sorted, each once. In runs first: to sort very many at once would hold every other thread up."""
-    keys = list(dict.fromkeys(episode.key for episode in episodes))
+    keys = list(dict.fromkeys(keys))
     runs = (sorted(keys[at : at + RUN]) for at in range(0, len(keys), RUN))
     return sorted(chain.from_iterable(runs))

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from itsdangerous import BadSignature, Signer
-from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
 from groupjudge.checkpoints.files import flush_directory
@@ -25,6 +24,7 @@ from groupjudge.core.backing import Backing, SessionId
 from groupjudge.errors import ConfigurationError, StaleAttempt
 
 COOKIE = "groupjudge_session"
+_OURS = COOKIE.encode() + b"="
 _SECRET_FILE = "session.secret"
 _SECRET_LENGTH = 64
 
@@ -36,15 +36,17 @@ class Cookies:
         self._signer = Signer(secret, salt="groupjudge.session", key_derivation="hmac", digest_method=hashlib.sha256)
 
     @staticmethod
-    def said_in(headers: Headers) -> str:
-        """The value of the request's cookie as it came, nothing proven; empty where there is none."""
-        said = headers.get("cookie", "")
+    def said_in(header: bytes) -> str:
+        """The value of our cookie in a `cookie` header as it came, nothing proven; empty where there is none."""
+        if header.startswith(_OURS) and b";" not in header and b'"' not in header:
+            return header[len(_OURS) :].decode("latin-1").strip()
+        said = header.decode("latin-1")
         return cookie_parser(said).get(COOKIE, "") if COOKIE in said else ""
 
-    def named_by(self, headers: Headers) -> SessionId | None:
-        """The id in the request's cookie, if it is one of ours."""
+    def named_by(self, header: bytes) -> SessionId | None:
+        """The id in a `cookie` header, if it is one of ours."""
         try:
-            return SessionId(self._signer.unsign(self.said_in(headers)).decode())
+            return SessionId(self._signer.unsign(self.said_in(header)).decode())
         except (BadSignature, UnicodeError):
             return None
 
@@ -111,12 +113,14 @@ def _make_secret(path: Path) -> None:
 
 @dataclass(slots=True)
 class OpenSession:
-    """A session of an episode: whether a restore brought it back, and whether a request has used it since; whether its
-    last `/verify` that was put off said that a close follows (A2); the value of its cookie, once it was needed; its
-    line in a checkpoint with what that hangs on, where it was written already (service/session_lines.py)."""
+    """A session of an episode (`key`: how paths name that): whether a restore brought it back, and whether a request
+    has used it since; whether its last `/verify` that was put off said that a close follows (A2); the value of its
+    cookie, once it was needed; its line in a checkpoint with what that hangs on, where it was written already
+    (service/session_lines.py)."""
 
     session: SessionId
     episode: Episode
+    key: str
     restored: bool = False
     used: bool = True
     is_open: bool = True
@@ -136,7 +140,7 @@ class SessionTable:
 
     def __init__(self) -> None:
         self._open: dict[SessionId, OpenSession] = {}
-        self._of_rollout: dict[str, set[SessionId]] = {}
+        self._of_rollout: dict[str, dict[SessionId, None]] = {}
         self._retired: dict[str, int] = {}
         self._in_flight: dict[Episode, int] = {}
         self.has_served = False
@@ -167,29 +171,32 @@ class SessionTable:
     def seed(self, episode: Episode, session: SessionId) -> OpenSession:
         """Open a new session of an episode."""
         self.has_served = True
-        entry = OpenSession(session, episode)
+        entry = OpenSession(session, episode, episode.key)
         self._add(entry)
         return entry
 
     def restore(self, session: SessionId, episode: Episode) -> None:
         """Open a session again, bound to its episode's next attempt (C21)."""
-        self._add(OpenSession(session, episode, restored=True, used=False))
+        self._add(OpenSession(session, episode, episode.key, restored=True, used=False))
 
     def _add(self, entry: OpenSession) -> None:
         self._open[entry.session] = entry
-        self._of_rollout.setdefault(entry.episode.rollout_id, set()).add(entry.session)
+        self._of_rollout.setdefault(entry.episode.rollout_id, {})[entry.session] = None
 
-    def use(self, cookie: str, episode: Episode | None, cookies: Cookies) -> OpenSession | None:
-        """The session that the cookie names, where it is open and the request is its episode's: a cookie under another
-        prefix is none, and neither is a forged one."""
+    def named(self, cookie: str, key: str | None, cookies: Cookies) -> OpenSession | None:
+        """The session that the cookie names, where it is open and the request is its episode's (`key`): a cookie under
+        another prefix is none, and neither is a forged one."""
         entry = self._open.get(SessionId(cookie.rpartition(".")[0]))
-        if entry is None or entry.episode != episode:
+        if entry is None or entry.key != key:
             return None
         if not hmac.compare_digest(entry.cookie_by(cookies), cookie.encode("utf-8", "replace")):
             return None
+        return entry
+
+    def use(self, entry: OpenSession) -> None:
+        """A request came in it."""
         entry.used = True
         self.has_served = True
-        return entry
 
     def end(self, session: SessionId) -> bool:
         """Close a session; says whether it was open."""
@@ -198,7 +205,7 @@ class SessionTable:
             return False
         entry.is_open = False
         siblings = self._of_rollout[entry.episode.rollout_id]
-        siblings.discard(session)
+        del siblings[session]
         if not siblings:
             del self._of_rollout[entry.episode.rollout_id]
         return True

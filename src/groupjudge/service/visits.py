@@ -19,14 +19,32 @@ from groupjudge.service.callers import wait_until_gone
 from groupjudge.service.sessions import Cookies, OpenSession, SessionTable, new_session_id
 
 CLOSE_FOLLOWS = "x-ng-close-follows"
+_CLOSE_FOLLOWS = CLOSE_FOLLOWS.encode()
 REPLAYS = (b"x-ng-checkpoint-verify", b"replay")
 Header = tuple[bytes, bytes]
 
 
+def key_in(scope: Scope) -> str | None:
+    """The key in the request's path prefix (C2)."""
+    key: str | None = scope.get("state", {}).get("episode")
+    return key
+
+
 def episode_in(scope: Scope) -> Episode | None:
-    """The episode that the request's path prefix names (C2)."""
-    key = scope.get("state", {}).get("episode")
+    """The episode that the request's path prefix names."""
+    key = key_in(scope)
     return None if key is None else episode_of_key(key)
+
+
+def _said_in(headers: Headers) -> tuple[bytes, bool]:
+    """The first `cookie` header, and whether a close is said to follow. In one go: every request passes here."""
+    cookie, follows = b"", b""
+    for name, value in headers.raw:
+        if name == b"cookie":
+            cookie = cookie or value
+        elif name == _CLOSE_FOLLOWS:
+            follows = follows or value
+    return cookie, follows.strip() == b"1"
 
 
 class Visit:
@@ -180,7 +198,7 @@ class OpenEpisodes:
         self._door = door
         self._end_session = end_session
         self._ends_at_resume: dict[SessionId, None] = {}
-        self._changed: set[asyncio.Future[None]] = set()
+        self._changed: dict[asyncio.Future[None], None] = {}
         self.is_busy = False
         self.on_stay: Callable[[OpenSession], object] = lambda entry: None
         """Told of a session whose member was answered and whose close follows."""
@@ -190,13 +208,19 @@ class OpenEpisodes:
     def verifying(self, scope: Scope, headers: Headers) -> Visit:
         """Admit a `/verify` and count it as in flight for its episode."""
         self._door.refuse_stopped()
-        episode = episode_in(scope)
+        key = key_in(scope)
+        if key is None:
+            return Visit(None, None, close_follows=False)
+        cookie, follows = _said_in(headers)
+        entry = self._table.named(self._cookies.said_in(cookie), key, self._cookies) if cookie else None
+        episode = episode_of_key(key) if entry is None else entry.episode
         self._table.refuse_retired(episode)
         if episode is None:
             return Visit(None, None, close_follows=False)
         self._table.enter(episode)
-        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
-        return Visit(episode, entry, close_follows=headers.get(CLOSE_FOLLOWS, "").strip() == "1")
+        if entry is not None:
+            self._table.use(entry)
+        return Visit(episode, entry, close_follows=follows)
 
     def session_of(self, visit: Visit) -> SessionId | None:
         """C18: a session that has ended while the body came brings nothing."""
@@ -249,19 +273,24 @@ class OpenEpisodes:
         self._table.has_served = True
         if episode is None:
             return (self._cookies.give(new_session_id()),)
-        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
-        if entry is None:
-            entry = self._table.seed(episode, new_session_id())
+        entry = self._used(scope, headers) or self._table.seed(episode, new_session_id())
         return (self._cookies.given(entry.cookie_by(self._cookies)),)
 
     async def close(self, scope: Scope, headers: Headers) -> tuple[Header, ...]:
         """End the session of the cookie, where it is the episode's."""
         await self._door.pass_through()
-        episode = episode_in(scope)
-        entry = self._table.use(self._cookies.said_in(headers), episode, self._cookies)
+        entry = self._used(scope, headers)
         if entry is not None:
             self._end(entry.session)
         return (self._cookies.take_back(),)
+
+    def _used(self, scope: Scope, headers: Headers) -> OpenSession | None:
+        """The session that the request names, and uses."""
+        cookie, _ = _said_in(headers)
+        entry = self._table.named(self._cookies.said_in(cookie), key_in(scope), self._cookies)
+        if entry is not None:
+            self._table.use(entry)
+        return entry
 
     def _end(self, session: SessionId) -> None:
         if self._table.end(session):
@@ -287,14 +316,14 @@ class OpenEpisodes:
         loop = asyncio.get_running_loop()
         while not holds():
             change: asyncio.Future[None] = loop.create_future()
-            self._changed.add(change)
+            self._changed[change] = None
             try:
                 async with asyncio.timeout_at(deadline):
                     await change
             except TimeoutError:
                 return holds()
             finally:
-                self._changed.discard(change)
+                del self._changed[change]
         return True
 
     def _tell(self) -> None:
