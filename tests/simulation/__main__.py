@@ -36,6 +36,7 @@ def main() -> int:
         return 1
     seconds = time.perf_counter() - began
     print(f"\nseed {options.seed}: {total.events:,} events in {total.worlds} worlds, {seconds:.1f} s, no violation")
+    print(f"of these training runs: {total.lives} lives of servers, {total.restores} restored checkpoints")
     print(f"trace {total.trace:x}; told {dict(total.told)}; refused {dict(total.refused)}")
     return 0
 

@@ -1,4 +1,5 @@
-"""One world from one seed: its limits, its nature, its callers, and its end."""
+"""One world from one seed: its limits, its nature, its callers, and its end. Every fourth seed is a training run that
+checkpoints and crashes (training.py)."""
 
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ from dataclasses import dataclass, field
 from groupjudge.core.book import Book, Limits
 
 from .checker import Violation
+from .training import Run
 from .workload import Habits, Workload
 from .world import Host, Loop, Nature
 
 EVENTS_OF_A_WORLD = 50_000
+EVENTS_OF_A_RUN = 10_000
 EVENTS_BETWEEN_LOOKS = 5_000
+RUNS_EACH = 4
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Report:
     trace: int = 0
     told: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    lives: int = 0
+    restores: int = 0
 
     def add(self, other: Report) -> None:
         self.events += other.events
@@ -33,6 +39,8 @@ class Report:
         self.trace = (self.trace * 1_000_003 + other.trace) % (2**61 - 1)
         self.told.update(other.told)
         self.refused.update(other.refused)
+        self.lives += other.lives
+        self.restores += other.restores
 
 
 def simulate(seed: int, events: int) -> Report:
@@ -40,11 +48,23 @@ def simulate(seed: int, events: int) -> Report:
     total = Report()
     while total.events < events:
         try:
-            total.add(World(seed + total.worlds).run())
+            total.add(world_of(seed + total.worlds))
         except Exception as error:
             again = f"python -m tests.simulation --seed {seed + total.worlds} --events 1"
             raise Violation(f"{error or type(error).__name__} (replay: {again})") from error
     return total
+
+
+def world_of(seed: int) -> Report:
+    """What happens in the world of a seed."""
+    return World(seed).run() if seed % RUNS_EACH else run_of(seed)
+
+
+def run_of(seed: int, events: int = EVENTS_OF_A_RUN) -> Report:
+    """The same of a training run."""
+    run = Run(seed)
+    run.run(events)
+    return Report(run.loop.count, 1, run.trace, run.told, run.refused, run.lives, run.restores)
 
 
 class World:
