@@ -51,6 +51,19 @@ def test_a_result_that_an_open_session_needs_is_spared_with_its_record_until_the
     assert play.book.exported(B) is None
 
 
+def test_at_shutdown_nothing_is_remembered_of_sessions() -> None:
+    """C4: nor retained for them."""
+    play = Play(max_results=1, max_attempt_records=1)
+    finished(play, "g", A, B)
+    finished(play, "h", C)
+    play.book.close(play.now)
+    assert [play.book.exported(session) for session in (A, B, C)] == [None] * 3
+    assert not len(play.book._memory.backings)
+    assert known(play) == ({"h"}, ["h"])
+    over(play, A)
+    play.book.check()
+
+
 def test_a_spared_result_counts_as_one_of_the_newer_ones_for_those_behind_it() -> None:
     """C18: so the one before it goes as if nothing was spared."""
     play = Play(max_results=2, max_attempt_records=2)

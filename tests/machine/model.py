@@ -26,7 +26,7 @@ Readings, where the rules leave a choice:
     still backs it is dropped later. One that brings another member just backs it no more; the last one to do so leaves
     the member as an ordinary result.
 15. C21: of an id that is known with a higher attempt nothing is installed (L10), and its session is bound to nothing.
-16. C4: the records of sessions are gone at shutdown, because the process is.
+16. C4: at shutdown no session needs its group any more, so that what was spared for it is evicted at once.
 17. A1: a whole group at once is N arrivals at the same instant, of which either all are accepted or none; where several
     would be refused, the check that comes first in L7 speaks. All are exact retries where the group has finished.
 18. F8 is for groups with an id: one without would be forgotten once completed (L20), and a late member would then sit
@@ -309,6 +309,8 @@ class ModelBook:
             if life.active:
                 self._stop_judge(life)
                 self._finish(life, self._all(life, GroupFailure("shutting_down", "")), self.clock)
+        for life in self.lives:
+            life.sessions.clear()
         self._evict()
 
     def drain(self) -> list[Effect]:

@@ -58,7 +58,8 @@ class Backings:
             del backing.sessions[session]
 
     def forget(self, backing: Backing) -> None:
-        """The group is gone, and its records with it."""
+        """The group's records are gone: with it, or at shutdown."""
         for session in backing.sessions:
             del self._by_session[session]
         backing.sessions.clear()
+        backing.unreplayed.clear()

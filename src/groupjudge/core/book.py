@@ -225,6 +225,7 @@ class Book:
         why = GroupFailure("shutting_down", "the server is stopping")
         for group in tuple(self._active.values()):
             self._fail(group, Event.SHUTDOWN, why)
+        self._memory.forget_sessions(self._now)
         self._evict()
 
     # -- questions ---------------------------------------------------------------------------------------------

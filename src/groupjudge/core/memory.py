@@ -122,6 +122,15 @@ class Memory:
             self._unreplayed_over(backing, slot, dropped=dropped)
         self._recheck(backing, now)
 
+    def forget_sessions(self, now: float) -> None:
+        """C4: at shutdown nobody goes on."""
+        for key, result in tuple(self.results):
+            if result.backing is not None and result.backing.sessions:
+                self.backings.forget(result.backing)
+                self.results.recheck(key, now)
+                if isinstance(key, str):
+                    self.records.recheck(key, now)
+
     def _unreplayed_over(self, backing: Backing, slot: Slot, *, dropped: bool) -> None:
         """C23: closed, its member is an ordinary one; dropped, it takes its member along, unless another backs it."""
         if not dropped:
