@@ -22,6 +22,7 @@ from .calling import Client, cancelled_after
 from .conftest import Serve
 from .groups import TOKEN, Group
 from .serving import Server
+from .test_compare import body as compare_body
 from .training import BASE, Agent, Checkpoint, Controller, Outcome, Run, TrainingJudge, agents_of, gather
 
 
@@ -180,6 +181,23 @@ async def test_sessions_left_out_of_a_commit_and_retired_ones(run: Run, trainer:
         await gather(*(agent.go_on(client) for agent in again))
         assert trainer.asked["h"] == 4
         assert [agent.outcome for agent in again] != [expected["h.0"], expected["h.1"]]
+
+
+async def test_retiring_waits_for_a_comparison_too(run: Run, trainer: TrainingJudge) -> None:
+    """C24: `/compare` is a request of its episode like any other."""
+    async with run.life() as (server, controller):
+        agents = agents_of(Group("g", 2))
+        trainer.hold()
+        call = asyncio.ensure_future(agents[0].post(server.client, "/compare", compare_body(agents[0].group)))
+        async with cancelled_after([call]):
+            await trainer.until(lambda: trainer.in_flight > 0)
+            controller.fresh_id()
+            late = await controller.call("retire", deadline_ts=time.time() + 0.05, episode_ids=[agents[0].episode])
+            assert late.json["error"]["code"] == "deadline_exceeded"
+            assert "g.0" in late.json["error"]["detail"]
+            trainer.let_go()
+            assert (await call).status == 200
+            assert await controller.done("retire", episode_ids=[agents[0].episode]) == {"retired": ["g.0"]}
 
 
 async def test_nobody_reads_or_ends_anothers_outcome(run: Run) -> None:

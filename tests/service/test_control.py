@@ -271,11 +271,11 @@ def test_a_whole_checkpoint() -> None:
 def test_the_last_64_ids_that_were_resumed_are_remembered() -> None:
     """C8: the oldest is forgotten by the 65th, unless it was resumed again meanwhile."""
     plane = ControlPlane(GRACE)
-    for number in range(REMEMBERED):
+    for number in range(64):
         plane.resume(f"id{number}")
     plane.resume("id0")
     plane.resume("one more")
-    for number in (0, *range(2, REMEMBERED)):
+    for number in (0, *range(2, 64)):
         with pytest.raises(ControlError, match=f"'id{number}'"):
             plane.prepare(f"id{number}", 100.0)
     assert plane.prepare("id1", 100.0) is None

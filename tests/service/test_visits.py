@@ -162,10 +162,10 @@ async def test_a_retired_episode_may_do_nothing_but_close() -> None:
         with pytest.raises(StaleAttempt):
             await room.seed(episode)
         with pytest.raises(StaleAttempt):
-            room.episodes.refuse_retired(scope_of(episode))
+            room.episodes.passing(scope_of(episode))
     assert room.table.in_flight({"r": 9}) == []
     room.verify(0, None, "r-a2")
-    room.episodes.refuse_retired(scope_of("r-a2"))
+    room.episodes.left(room.episodes.passing(scope_of("r-a2")))
     await room.close(session)
     assert len(room.table) == 0
 
@@ -301,7 +301,7 @@ async def test_without_checkpoints_sessions_are_cookies_and_no_more() -> None:
     assert off.seeding == ()
     visit = off.verifying(scope_of("r"), headers())
     assert off.session_of(visit) is None
-    off.refuse_retired(scope_of("r"))
+    off.left(off.passing(scope_of("r")))
     off.answered(visit)
     off.left(visit)
     ((name, value),) = await off.close(scope_of("r"), headers())

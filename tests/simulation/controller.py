@@ -175,7 +175,10 @@ class Controller:
         reply = await self._call("retire", name, ended)
         if reply.status != 200:
             self.run.ended += sorted(ended)
-        elif rng.random() < 0.5:
+            return
+        if rng.random() < 0.3:  # an agent that was not told
+            await self.run.process.seed(rng.choice(sorted(ended)), None, None)
+        if rng.random() < 0.5:
             await self._call("forget", name, sorted({each.rollout_id for each in ended}))
 
     async def meddle(self) -> None:

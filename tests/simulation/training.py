@@ -271,8 +271,9 @@ class Run:
         """Its own, if it has one; now and then another's or a forged one."""
         luck = self.rng.random()
         if luck < self.customs.other_cookie and (sessions := list(self.ledger.sessions)):
-            other = self.rng.choice(sessions)
-            return f"{other}.forged" if luck < self.customs.other_cookie / 3 else cookie_of(other)
+            if luck < self.customs.other_cookie / 3:
+                return f"{agent.session}.forged"
+            return cookie_of(self.rng.choice(sessions))
         return None if agent.session is None else cookie_of(agent.session)
 
     async def _verify(self, group: Group, agent: Agent) -> None:

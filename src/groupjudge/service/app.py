@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from groupjudge.answers.jsontext import parse
 from groupjudge.errors import GroupJudgeError, InvalidRequest, NotFound
@@ -171,8 +171,15 @@ class _SmallRoutes:
 
     async def compare(self, request: Request) -> ASGIApp:
         """C24: for everybody but a retired episode."""
-        self._parts.episodes.refuse_retired(request.scope)
-        return self._parts.compare
+        visit = self._parts.episodes.passing(request.scope)
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await self._parts.compare(scope, receive, send)
+            finally:
+                self._parts.episodes.left(visit)
+
+        return counted
 
     async def seed_session(self, request: Request) -> Response:
         episodes = self._parts.episodes

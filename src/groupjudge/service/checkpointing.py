@@ -106,8 +106,9 @@ class Participant:
 
     async def commit(self, checkpoint_id: str, deadline_ts: float, checkpoint_dir: str, scope: Scope) -> Reply:
         """Export the sessions in scope and write them; a repeated call waits for the one that is writing."""
+        deadline = self._as_loop(deadline_ts)
         directory = await asyncio.to_thread(files.inside, checkpoint_dir, self._root_dir, self._instance)
-        deadline, asked = self._as_loop(deadline_ts), ("commit", str(directory), scope)
+        asked = ("commit", str(directory), scope)
         try:
             reply = self._plane.commit(checkpoint_id, deadline, self._loop.time(), asked)
         finally:
@@ -120,8 +121,9 @@ class Participant:
 
     async def restore(self, checkpoint_id: str, deadline_ts: float, checkpoint_dir: str, scope: Scope) -> Reply:
         """Read a checkpoint and take its sessions and outcomes up (C19-C21)."""
+        deadline = self._as_loop(deadline_ts)
         directory = await asyncio.to_thread(files.inside, checkpoint_dir, self._root_dir, self._instance)
-        deadline, asked = self._as_loop(deadline_ts), ("restore", str(directory), scope)
+        asked = ("restore", str(directory), scope)
         is_first = self._plane.checkpoint_id is None
         try:
             reply = self._plane.restore(checkpoint_id, deadline, self._loop.time(), asked)

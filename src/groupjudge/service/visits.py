@@ -70,11 +70,11 @@ class Episodes(Protocol):
     def session_of(self, visit: Visit) -> SessionId | None:
         """The session that brings the member: the visit's, where it is still open."""
 
-    def refuse_retired(self, scope: Scope) -> None:
-        """Raises StaleAttempt for a request of a retired episode."""
+    def passing(self, scope: Scope) -> Visit:
+        """Admit another request of an episode, in no session; `left` must follow. Raises StaleAttempt."""
 
     def left(self, visit: Visit) -> None:
-        """The `/verify` was answered, or its caller has gone."""
+        """The request was answered, or its caller has gone."""
 
     def answered(self, visit: Visit) -> None:
         """The `/verify` was answered 200: its session ends, unless a close follows."""
@@ -110,8 +110,9 @@ class NoEpisodes:
     def session_of(self, visit: Visit) -> SessionId | None:
         """None brings a member."""
 
-    def refuse_retired(self, scope: Scope) -> None:
-        """No episode is."""
+    def passing(self, scope: Scope) -> Visit:
+        """No episode is retired."""
+        return self._visit
 
     def left(self, visit: Visit) -> None:
         """Nothing was counted."""
@@ -230,9 +231,13 @@ class OpenEpisodes:
         entry.line = None  # it may bring another member now
         return entry.session
 
-    def refuse_retired(self, scope: Scope) -> None:
-        """C24."""
-        self._table.refuse_retired(episode_in(scope))
+    def passing(self, scope: Scope) -> Visit:
+        """C24: a retirement waits for it too."""
+        episode = episode_in(scope)
+        self._table.refuse_retired(episode)
+        if episode is not None:
+            self._table.enter(episode)
+        return Visit(episode, None, close_follows=False)
 
     def left(self, visit: Visit) -> None:
         """The request is over."""
