@@ -217,6 +217,12 @@ class Process:
     def group_ended(self, kind: str, seconds: float) -> None:
         """Nobody counts."""
 
+    def rewarded(self, rewards: object) -> None:
+        """Nobody counts."""
+
+    def failed(self, group: str, attempt: int, why: str) -> None:
+        """Nobody counts."""
+
     def read(self, size: int) -> None:
         """Nobody counts."""
 
