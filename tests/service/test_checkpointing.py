@@ -305,6 +305,22 @@ async def test_a_commit_that_cannot_be_written_may_be_sent_again(tmp_path: Path)
     assert (await room.commit(tmp_path / "ck"))["phase"] == "committed"
 
 
+async def test_a_commit_whose_export_breaks_publishes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C12: half of the sessions are no checkpoint."""
+
+    def broken(entries: object) -> list[str]:
+        raise RuntimeError("a defect")
+
+    room = Room()
+    await room.finished()
+    monkeypatch.setattr(room.participant._lines, "lines", broken)
+    room.prepare()
+    with pytest.raises(RuntimeError, match="a defect"):
+        await room.commit(tmp_path / "ck")
+    await room.participant.resume("ck")
+    assert manifests_in(tmp_path) == []
+
+
 async def test_a_commit_where_another_checkpoint_stands_is_a_conflict(tmp_path: Path) -> None:
     """C8, C12."""
     room = Room()

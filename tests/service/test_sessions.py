@@ -74,6 +74,7 @@ def test_a_session_is_open_until_it_ends(table: SessionTable) -> None:
     assert table.end(B)
     assert table.sessions_of({"r": 9}) == []
     assert not used(table, B, R1)
+    assert not table._of_rollout, "something grows with the length of a run"
 
 
 def test_the_table_may_change_while_somebody_goes_through_it(table: SessionTable) -> None:

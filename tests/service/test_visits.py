@@ -74,7 +74,13 @@ async def test_nobody_brings_a_member_or_ends_a_session_with_anothers_cookie(epi
 
 @pytest.mark.parametrize(
     ("said", "stays"),
-    [({CLOSE_FOLLOWS: "1"}, True), ({CLOSE_FOLLOWS: "0"}, False), ({CLOSE_FOLLOWS: ""}, False), ({}, False)],
+    [
+        ({CLOSE_FOLLOWS: "1"}, True),
+        ({CLOSE_FOLLOWS: " 1 "}, True),
+        ({CLOSE_FOLLOWS: "0"}, False),
+        ({CLOSE_FOLLOWS: ""}, False),
+        ({}, False),
+    ],
 )
 async def test_a_verify_ends_its_session_unless_a_close_follows(said: dict[str, str], stays: bool) -> None:
     """C2."""

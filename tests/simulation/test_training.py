@@ -33,7 +33,7 @@ EVENTS = 10_000
 
 @pytest.mark.parametrize("seed", [4_000, 4_100])
 def test_what_a_checkpoint_held_is_what_every_later_caller_gets(seed: int) -> None:
-    """C2-C25, L24: after any number of crashes; nobody judges it again, and nobody waits for siblings that are done."""
+    """C22, C2-C25, L24: after any number of crashes; nobody judges it again, nobody waits for siblings that are done."""
     reports = [run_of(seed + n, EVENTS) for n in range(3)]
     assert sum(report.restores for report in reports) > 5
     assert sum(report.told["Rewarded"] for report in reports) > 1_000
@@ -160,15 +160,6 @@ class _DoorOpen(OpenEpisodes):
         self.is_busy = True
 
 
-class _OldLines(OpenEpisodes):
-    def session_of(self, visit: Visit) -> SessionId | None:
-        line = None if visit.entry is None else visit.entry.line
-        session = super().session_of(visit)
-        if visit.entry is not None:
-            visit.entry.line = line
-        return session
-
-
 class _NoLease(ControlPlane):
     def expire(self, now: float) -> str | None:
         return None
@@ -279,7 +270,6 @@ SABOTAGE = {
     "a session ends while a checkpoint is open": Kinds(episodes=_EndsAtOnce),
     "a session never ends": Kinds(episodes=_NeverEnds),
     "sessions are opened while a checkpoint is open": Kinds(episodes=_DoorOpen),
-    "a line is older than its session's member": Kinds(episodes=_OldLines),
     "the lease never ends": Kinds(plane=_NoLease),
     "the lease ends too soon": Kinds(plane=_ShortLease),
     "an id is opened again after its resume": Kinds(plane=_ForgetsResumes),

@@ -7,15 +7,15 @@ group is one question; an agent brings one answer to it in a session of its epis
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import tempfile
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from groupjudge.checkpoints.records import Episode
 from groupjudge.core.book import Limits
@@ -117,11 +117,20 @@ class Run:
         world = simulated(self.rng, self.weather.disk_fails, self.kinds.publication)
         with tempfile.TemporaryDirectory(dir=SHM) as root, world, self.loop.running():
             self.root = Path(root).resolve()
-            while self.loop.count < events:
-                self._live(events)
-            self._come_to_rest()
-            gc.collect()  # what is left of killed processes says in the log that it ends
+            try:
+                while self.loop.count < events:
+                    self._live(events)
+                self._come_to_rest()
+            finally:
+                self._leave_nothing()
         return self.loop.count
+
+    def _leave_nothing(self) -> None:
+        """What is left of killed processes, or of all where something went wrong, ends here, and is not heard."""
+        self.process.alive = False
+        for task in asyncio.all_tasks(self.loop):
+            with suppress(Exception):
+                cast(Coroutine[Any, Any, Any], task.get_coro()).close()
 
     # -- lives -------------------------------------------------------------------------------------------------------
 
