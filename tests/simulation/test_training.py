@@ -33,7 +33,7 @@ EVENTS = 10_000
 
 @pytest.mark.parametrize("seed", [4_000, 4_100])
 def test_what_a_checkpoint_held_is_what_every_later_caller_gets(seed: int) -> None:
-    """C22, C2-C25, L24: after any number of crashes; nobody judges it again, nobody waits for siblings that are done."""
+    """C22, C2-C25, L24: after any crashes; nobody judges it again, nobody waits for siblings that are done."""
     reports = [run_of(seed + n, EVENTS) for n in range(3)]
     assert sum(report.restores for report in reports) > 5
     assert sum(report.told["Rewarded"] for report in reports) > 1_000
