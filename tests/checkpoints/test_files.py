@@ -193,6 +193,27 @@ def test_an_error_at_any_step_leaves_no_manifest_or_a_complete_checkpoint(
     assert count > 20
 
 
+def test_an_error_takes_no_checkpoint_away_that_stood_before(tmp_path: Path, patched: Any) -> None:
+    """C12: whichever step of the same commit, sent again, goes wrong."""
+    write(tmp_path)
+    for number in range(1000):
+
+        def fail(step: int, number: int = number) -> None:
+            if step == number:
+                raise OSError(errno.EIO, "Input/output error")
+
+        patched.install(fail)
+        try:
+            why = failure_of(tmp_path)
+        except InvalidCheckpoint as error:  # what stands could not be read
+            why = str(error)
+        patched.restore()
+        assert found(tmp_path) == "complete"
+        if why is None:
+            break
+    assert number > 20
+
+
 def test_a_process_that_is_killed_at_any_step_leaves_no_manifest_or_a_complete_checkpoint(tmp_path: Path) -> None:
     """C12: by SIGKILL, before each step and after it; the same commit again comes through."""
     script = Path(__file__).with_name("crash.py")
