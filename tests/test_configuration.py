@@ -272,7 +272,8 @@ def test_a_key_below_a_value_is_unknown() -> None:
         ("judge: {trust_env: no}", 'judge.trust_env: must be true or false, not "no" ({file}, line 1)'),
         (
             "judge: {format: GenRM}",
-            "judge.format: must be 'template', 'genrm', 'responses' or 'local', not \"GenRM\" ({file}, line 1)",
+            "judge.format: must be 'template', 'genrm', 'responses', 'listwise' or 'local', not \"GenRM\" "
+            "({file}, line 1)",
         ),
         ("judge: {model: 7}", "judge.model: must be a text (in quotes), or null, not 7 ({file}, line 1)"),
         ('judge: {model: ""}', 'judge.model: must have at least 1 character, or null, not "" ({file}, line 1)'),

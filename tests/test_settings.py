@@ -397,3 +397,26 @@ def test_all_judges_by_their_keys() -> None:
     """F10."""
     assert list(Settings().all_judges) == ["judge"]
     assert list(of_judges({"model": "a"}, {"model": "b"}).all_judges) == ["judges.0", "judges.1"]
+
+
+def test_lists_overlap_by_less_than_they_hold() -> None:
+    """F9: and a list holds 2 to 64 answers."""
+    assert Settings.model_validate({"judge": {"format": "listwise", "list_size": 2, "list_overlap": 1}})
+    equal = refusal(judge={"list_size": 4, "list_overlap": 4})
+    assert "judge.list_overlap (4) must be below judge.list_size (4)" in equal
+    assert "must be below judge.list_size (8)" in refusal(judge={"list_overlap": 8})
+    assert "judge.list_size: Input should be less than or equal to 64" in refusal(judge={"list_size": 65})
+    assert "judge.list_size: Input should be greater than or equal to 2" in refusal(judge={"list_size": 1})
+
+
+def test_lists_have_no_pairs_to_choose() -> None:
+    """F9: what would be ignored without a word is an error; replicas may be asked for lists, a panel not."""
+    listwise = {"format": "listwise"}
+    for strategy in ("all_pairs", "circulant", "adaptive"):
+        text = refusal(judge=listwise, comparison={"strategy": strategy})
+        assert "comparison.strategy must be left out where judge.format is listwise" in text
+    assert "comparison.both_orders must be false" in refusal(judge=listwise, comparison={"both_orders": True})
+    panel = refusal(judges=[{"model": "a", **listwise}, {"model": "b", **listwise}])
+    assert "judges.0.format must not be listwise in a panel" in panel
+    replicas = [listwise, {"base_url": "http://b/v1", **listwise}]
+    assert Settings.model_validate({"judges": replicas, "comparison": {"judges_per_pair": 2}})

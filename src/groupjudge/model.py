@@ -84,6 +84,14 @@ class Pair(NamedTuple):
     judge: int
 
 
+class Listing(NamedTuple):
+    """One planned list: the slots in the order in which a judge is shown them (two or more, none twice), in the
+    `judge`-th call for the group."""
+
+    slots: tuple[Slot, ...]
+    judge: int
+
+
 class Reading(NamedTuple):
     """The three numbers of a judge's reply (J11): how good each answer is, and which is better (low: the first)."""
 

@@ -212,15 +212,18 @@ class JudgeSettings(_Section):
 
     `template` is the path of a file that replaces the built-in prompt (J8). `params` go into every judge request as
     they are: any JSON object but the fields in `PARAMS_OF_THE_SERVER`. `min_concurrency` null: the calls at once are
-    `max_concurrency` and do not adapt; a limit a minute that is null: none.
+    `max_concurrency` and do not adapt; a limit a minute that is null: none. `list_size` and `list_overlap` are for
+    `listwise` (F9): how many answers one call scores, and how many of them the next list shows again.
     """
 
-    format: Literal["template", "genrm", "responses", "local"] = "template"
+    format: Literal["template", "genrm", "responses", "listwise", "local"] = "template"
     base_url: str = "http://127.0.0.1:8000/v1"
     model: Text | None = None
     api_key: Annotated[Token | None, Field(repr=False)] = None
     params: Params = Field(default_factory=lambda: {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
     template: Text | None = None
+    list_size: Annotated[int, Field(ge=2, le=64)] = 8
+    list_overlap: Count = 2
     structured_output: bool = True
     request_timeout_s: Seconds = 1800.0
     retries: Annotated[int, Field(ge=0)] = 3
@@ -243,6 +246,11 @@ class JudgeSettings(_Section):
                 f"judge.min_concurrency ({self.min_concurrency}) must be at most judge.max_concurrency "
                 f"({self.max_concurrency})",
                 ("judge.min_concurrency", "judge.max_concurrency"),
+            )
+        if self.list_overlap >= self.list_size:
+            yield Problem(
+                f"judge.list_overlap ({self.list_overlap}) must be below judge.list_size ({self.list_size})",
+                ("judge.list_overlap", "judge.list_size"),
             )
         if self.budget.money is not None and not (self.price.prompt or self.price.completion):
             yield Problem(
@@ -416,6 +424,7 @@ class Settings(_Section):
                 ("group.min_members", "limits.max_group_size"),
             )
         yield from self._budget_problems()
+        yield from self._list_problems()
         if self.judges is not None:
             yield from self._judges_relations(self.judges)
 
@@ -435,6 +444,27 @@ class Settings(_Section):
                 f"comparison.budget_calls ({comparison.budget_calls}) must be at least {least}, the first round of a "
                 "group of group.size",
                 ("comparison.budget_calls", "group.size"),
+            )
+
+    def _list_problems(self) -> Iterator[Problem]:
+        """A judge of lists is asked for no pairs: what says which pairs would be ignored without a word."""
+        listwise = [key for key, judge in self.all_judges.items() if judge.format == "listwise"]
+        if listwise and self.comparison.strategy != "circular":
+            yield Problem(
+                f"comparison.strategy must be left out where {listwise[0]}.format is listwise, not "
+                f"{self.comparison.strategy}: lists have no pairs to choose",
+                ("comparison.strategy", f"{listwise[0]}.format"),
+            )
+        if listwise and self.judges is not None and len(jurors_of(self.judges)) > 1:
+            yield Problem(
+                f"{listwise[0]}.format must not be listwise in a panel: give all judges the same model or juror",
+                (f"{listwise[0]}.format",),
+            )
+        if listwise and self.comparison.both_orders:
+            yield Problem(
+                f"comparison.both_orders must be false where {listwise[0]}.format is listwise: raise "
+                "comparison.judges_per_pair, each time another order is shown",
+                ("comparison.both_orders", f"{listwise[0]}.format"),
             )
 
     def _judges_relations(self, judges: Sequence[ListedJudge]) -> Iterator[Problem]:

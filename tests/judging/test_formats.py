@@ -171,7 +171,7 @@ def test_whatever_the_texts_hold_the_request_is_json_that_holds_them(
 )
 def test_each_format_has_its_path(name: FormatName, path: str) -> None:
     """J6-J8."""
-    assert make_format(name, None, {}, TEMPLATE, None).path == path
+    assert make_format(name, None, {}, TEMPLATE, None).api.path == path
 
 
 def test_an_answer_that_knows_the_mark_of_another_groups_prompt_gets_another_mark() -> None:

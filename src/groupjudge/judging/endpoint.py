@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 
 from groupjudge.judging.desk import Desk
-from groupjudge.judging.formats import RequestFormat
+from groupjudge.judging.formats import Api
 from groupjudge.judging.judge import JudgeEvents
 from groupjudge.judging.options import HttpJudgeOptions
 from groupjudge.judging.pauses import retry_after_s
@@ -17,7 +18,6 @@ from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.judging.replies import ErrorInside, Misshapen, Reply
 from groupjudge.judging.transport import DeadlineError, Response, Transport, TransportError
 from groupjudge.judging.usage import Meter
-from groupjudge.model import Reading
 
 _LOCATION_SHOWN = 200
 _PROBLEM_SHOWN = 300
@@ -29,6 +29,10 @@ _NO_FAULT = _TRIED_AGAIN
 _ITS_OWN_FAULT = frozenset({401, 403, 404})
 
 
+Reader = Callable[[str], ReadResult[tuple[float, ...]]]
+"""From a reply's text to the numbers in it. Slow where the text is long."""
+
+
 class Try(NamedTuple):
     """How one try ended. `result` is a word of `JudgeEvents.tried`; `reason` is for the caller and may quote the judge,
     `summary` is for logs and does not. `retry_after` is the pause in seconds that the judge asked for; `tokens` is how
@@ -38,7 +42,7 @@ class Try(NamedTuple):
     reason: str = ""
     summary: str = ""
     status: int | None = None
-    reading: Reading | None = None
+    reading: tuple[float, ...] | None = None
     retry_after: float | None = None
     tokens: int | None = None
     ambiguous: bool = False
@@ -73,7 +77,7 @@ class Endpoint:
     def __init__(
         self,
         options: HttpJudgeOptions,
-        format: RequestFormat,
+        api: Api,
         rules: ReadingRules,
         events: JudgeEvents,
         now: Callable[[], float],
@@ -81,7 +85,7 @@ class Endpoint:
         """`now` gives Unix time. Raises ConfigurationError."""
         self.meter = Meter(options.name, options.prices, options.budget, options.key)
         self._options = options
-        self._format = format
+        self._api = api
         self._rules = rules
         self._events = events
         self._now = now
@@ -92,13 +96,13 @@ class Endpoint:
             trust_env=options.trust_env,
             key=options.key,
         )
-        self._url = self._transport.url(format.path)
+        self._url = self._transport.url(api.path)
 
-    async def ask(self, body: bytes) -> Try:
-        """Send one request, and read the reply."""
+    async def ask(self, body: bytes, read: Reader | None = None) -> Try:
+        """Send one request, and read the reply; `read` in place of `read_verdict`."""
         started = time.perf_counter()
         self.meter.sent()
-        ended = await self._request(body)
+        ended = await self._request(body, read or partial(read_verdict, rules=self._rules))
         self._events.tried(ended.result, ended.status, time.perf_counter() - started)
         return ended
 
@@ -110,7 +114,7 @@ class Endpoint:
         """Close every connection."""
         await self._transport.close()
 
-    async def _request(self, body: bytes) -> Try:
+    async def _request(self, body: bytes, read: Reader) -> Try:
         try:
             response = await self._transport.post(self._url, body)
         except DeadlineError:
@@ -121,7 +125,7 @@ class Endpoint:
         if not 200 <= response.status < 300:
             return self._http_error(response, response.status)
         try:
-            return await self._read(response, self._format.read_reply(response.body))
+            return await self._read(response, self._api.read_reply(response.body), read)
         except ErrorInside as error:
             return self._http_error(response, error.status)
         except Misshapen as error:
@@ -146,7 +150,7 @@ class Endpoint:
             tokens=0,
         )
 
-    async def _read(self, response: Response, reply: Reply) -> Try:
+    async def _read(self, response: Response, reply: Reply, reader: Reader) -> Try:
         tokens = reply.prompt_tokens + reply.completion_tokens or None
         if tokens:
             self.meter.used(reply.prompt_tokens, reply.completion_tokens)
@@ -154,7 +158,7 @@ class Endpoint:
         if reply.unfinished:
             reason = f"the judge's reply is unfinished: {reply.unfinished}"
             return Try("unfinished", reason, "unfinished", response.status, tokens=tokens)
-        read = await self._verdict(reply.text)
+        read = await _read_with(reader, reply.text)
         if read.ambiguous:
             self._events.ambiguous()
         if read.reading is not None:
@@ -163,12 +167,11 @@ class Endpoint:
         problem = self._transport.scrubber.excerpt(read.problem, _PROBLEM_SHOWN)
         return Try("unreadable", problem + self._quoted(reply.text), "unreadable", response.status, tokens=tokens)
 
-    async def _verdict(self, text: str) -> ReadResult:
-        """A long text is read in a thread: one that was made to be tangled takes seconds."""
-        if len(text) <= _LONG_REPLY:
-            return read_verdict(text, self._rules)
-        return await asyncio.to_thread(read_verdict, text, self._rules)
-
     def _quoted(self, text: str | bytes) -> str:
         excerpt = self._transport.scrubber.excerpt(text).strip()
         return f": {excerpt}" if excerpt else ""
+
+
+async def _read_with(read: Reader, text: str) -> ReadResult[tuple[float, ...]]:
+    """A long text is read in a thread: one that was made to be tangled takes seconds."""
+    return read(text) if len(text) <= _LONG_REPLY else await asyncio.to_thread(read, text)

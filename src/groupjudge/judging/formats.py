@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,17 @@ from groupjudge.model import Message, Pair, Topic
 
 FormatName: TypeAlias = Literal["template", "genrm", "responses"]
 Stretch: TypeAlias = bytes | Seat
+
+
+class Api(NamedTuple):
+    """Which API a judge speaks: `path` below the base address, and how its replies are read."""
+
+    path: str
+    read_reply: ReplyReader
+
+
+CHAT = Api("/chat/completions", read_chat_reply)
+RESPONSES = Api("/responses", read_responses_reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +53,21 @@ class PreparedGroup:
 
 @dataclass(frozen=True, slots=True)
 class RequestFormat:
-    """How one kind of judge is asked: `path` below the base address, the stretches of a group's request, and how its
-    replies are read. The topic and answers given to `stretches_of` are clean."""
+    """How one kind of judge is asked: its API, and the stretches of a group's request. The topic and answers given to
+    `stretches_of` are clean."""
 
-    path: str
+    api: Api
     stretches_of: Callable[[Topic, Sequence[str]], Iterable[Stretch]]
-    read_reply: ReplyReader
 
     def prepare(self, topic: Topic, answers: Sequence[str]) -> PreparedGroup:
         """Build what the calls of a group share. `topic` and `answers` must be clean (`texts.clean_group`)."""
         stretches = tuple(self.stretches_of(topic, answers))
-        return PreparedGroup(stretches, tuple(map(_inside_string, answers)))
+        return PreparedGroup(stretches, tuple(map(inside_string, answers)))
 
 
 def genrm_format(model: str | None, params: Mapping[str, Any]) -> RequestFormat:
     """J7: the answers and the principle as messages with roles of their own, for a GenRM's chat template."""
-    head = _open_object({**params, **_model(model), "stream": False}) + b',"messages":['
+    head = open_object({**params, **_model(model), "stream": False}) + b',"messages":['
 
     def stretches(topic: Topic, answers: Sequence[str]) -> list[Stretch]:
         shared = list(topic.conversation)
@@ -72,7 +82,7 @@ def genrm_format(model: str | None, params: Mapping[str, Any]) -> RequestFormat:
             b'"}]}',
         ]
 
-    return RequestFormat("/chat/completions", stretches, read_chat_reply)
+    return RequestFormat(CHAT, stretches)
 
 
 def responses_format(model: str | None, params: Mapping[str, Any]) -> RequestFormat:
@@ -81,7 +91,7 @@ def responses_format(model: str | None, params: Mapping[str, Any]) -> RequestFor
     if "max_tokens" in renamed:
         renamed.setdefault("max_output_tokens", renamed.pop("max_tokens"))
     renamed.pop("metadata", None)
-    head = _open_object({**renamed, **_model(model), "stream": False}) + b',"input":['
+    head = open_object({**renamed, **_model(model), "stream": False}) + b',"input":['
 
     def stretches(topic: Topic, answers: Sequence[str]) -> list[Stretch]:
         start = head + b",".join(_message(m.role, m.content) for m in topic.conversation)
@@ -96,7 +106,7 @@ def responses_format(model: str | None, params: Mapping[str, Any]) -> RequestFor
             b'"' + principle + b"}}",
         ]
 
-    return RequestFormat("/responses", stretches, read_responses_reply)
+    return RequestFormat(RESPONSES, stretches)
 
 
 def template_format(
@@ -106,25 +116,33 @@ def template_format(
     schema: Mapping[str, Any] | None,
 ) -> RequestFormat:
     """J8: one prompt as one user message; `schema`, where given, constrains the reply."""
+    head = prompt_head(model, params, schema)
+
+    def stretches(topic: Topic, answers: Sequence[str]) -> list[Stretch]:
+        prompt = template.fill(topic, answers)
+        inside: list[Stretch] = [inside_string(s) if isinstance(s, str) else s for s in prompt]
+        return [head, *inside, PROMPT_END]
+
+    return RequestFormat(CHAT, stretches)
+
+
+PROMPT_END = b'"}]}'
+
+
+def prompt_head(model: str | None, params: Mapping[str, Any], schema: Mapping[str, Any] | None) -> bytes:
+    """What stands before the prompt in a request of one user message. `PROMPT_END` goes behind it."""
     fixed: dict[str, Any] = {**_model(model), "stream": False}
     if schema is not None:
         wanted = {"name": "verdict", "strict": True, "schema": dict(schema)}
         fixed["response_format"] = {"type": "json_schema", "json_schema": wanted}
-    head = _open_object({**params, **fixed}) + b',"messages":[{"role":"user","content":"'
-
-    def stretches(topic: Topic, answers: Sequence[str]) -> list[Stretch]:
-        prompt = template.fill(topic, answers)
-        inside: list[Stretch] = [_inside_string(s) if isinstance(s, str) else s for s in prompt]
-        return [head, *inside, b'"}]}']
-
-    return RequestFormat("/chat/completions", stretches, read_chat_reply)
+    return open_object({**params, **fixed}) + b',"messages":[{"role":"user","content":"'
 
 
 def _model(model: str | None) -> dict[str, str]:
     return {} if model is None else {"model": model}
 
 
-def _open_object(fields: Mapping[str, Any]) -> bytes:
+def open_object(fields: Mapping[str, Any]) -> bytes:
     """The fields as a JSON object that is not closed yet, without those that are written by hand after it."""
     fields = {name: value for name, value in fields.items() if name not in ("messages", "input")}
     try:
@@ -137,7 +155,7 @@ def _message(role: str, content: str) -> bytes:
     return b'{"role":' + msgspec.json.encode(role) + b',"content":' + msgspec.json.encode(content) + b"}"
 
 
-def _inside_string(text: str) -> bytes:
+def inside_string(text: str) -> bytes:
     """`text` as it stands between the quotes of a JSON string."""
     return msgspec.json.encode(text)[1:-1]
 

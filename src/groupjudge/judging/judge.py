@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from groupjudge.judging.gate import Gate
 from groupjudge.judging.usage import Meter
-from groupjudge.model import AnswerTexts, Conversation, Pair, Reading, Topic
+from groupjudge.model import AnswerTexts, Conversation, Listing, Pair, Reading, Topic
 
 Prepared = TypeVar("Prepared")
 
@@ -37,6 +37,14 @@ class JudgeCall(NamedTuple):
     problem: str = ""
     ambiguous: bool = False
     juror: int = 0
+
+
+class ListCall(NamedTuple):
+    """How a call for a list ended, as in `JudgeCall`: `scores` are in the order in which the answers were shown."""
+
+    scores: tuple[float, ...] | None
+    problem: str = ""
+    ambiguous: bool = False
 
 
 class Comparer(Protocol[Prepared]):
@@ -71,6 +79,14 @@ class Judge(Comparer[Prepared], Protocol[Prepared]):
 
     async def close(self) -> None:
         """Let go of connections, threads and models. Calls after that raise RuntimeError."""
+        ...
+
+
+class ListJudge(Judge[Prepared], Protocol[Prepared]):
+    """A judge of lists (F9), and so of pairs too: these are lists of two."""
+
+    async def grade(self, prepared: Prepared, listing: Listing) -> ListCall:
+        """Ask for one list of the prepared group; else as `compare`."""
         ...
 
 

@@ -83,8 +83,7 @@ class Panel(Generic[Prepared]):
 
     async def ask(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> list[Asked]:
         """Ask round by round. Listed by judge index, then as the pairs were planned (J2). Raises JudgeFailed."""
-        same = self._same(texts)
-        places = sorted(set(same)) if same else list(range(len(texts)))
+        places = self._places(texts)
         pairs = first_pairs(len(places), self._pairs)
         if not pairs:
             return []
@@ -146,11 +145,20 @@ class Panel(Generic[Prepared]):
             verdicts = tuple(verdict._replace(i=slots[verdict.i], j=slots[verdict.j]) for verdict in verdicts)
         return Judgement(scored.rewards, verdicts, scored.metrics, kind, note, scored.errors, measures)
 
+    def _places(self, texts: Sequence[AnswerTexts]) -> list[Slot]:
+        """The places of the answers that the judge is shown."""
+        same = self._same(texts)
+        return sorted(set(same)) if same else list(range(len(texts)))
+
     def _same(self, texts: Sequence[AnswerTexts]) -> list[Slot] | None:
         return first_of_equals(texts) if self._rules.equal_answers == "once" else None
 
     def _calls_saved(self, same: Sequence[Slot]) -> int:
-        return planned_calls(len(same), self._pairs) - planned_calls(len(set(same)), self._pairs)
+        return self._calls(len(same)) - self._calls(len(set(same)))
+
+    def _calls(self, size: int) -> int:
+        """How many calls a group of `size` distinct answers costs."""
+        return planned_calls(size, self._pairs)
 
     def _principle(self, topic: Topic) -> str | None:
         """J10: the request's, else the configured one; None where principles are off."""

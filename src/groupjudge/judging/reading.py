@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from functools import partial
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from groupjudge.judging.lenient import MAX_DEPTH, QUOTE_MARKS, Found, LenientReader, Tangled
 from groupjudge.model import Reading
@@ -24,6 +25,8 @@ MAX_REPLY_BYTES: Final = 1 << 20
 """A longer reply, in UTF-8, is unreadable."""
 
 Bounds = tuple[float, float] | None
+Read = TypeVar("Read", covariant=True)
+"""What is read: the numbers of a verdict."""
 
 _PLAIN_NUMBER: Final = re.compile(r"-?[0-9]++(?:\.[0-9]++)?")
 # A fence, a list, or an object: a brace with a key, a comment or nothing in it. Other braces are prose.
@@ -44,35 +47,44 @@ class ReadingRules:
     on_conflict: Literal["last", "retry"] = "last"
 
 
-class ReadResult(NamedTuple):
+class ReadResult(NamedTuple, Generic[Read]):
     """What a text says. `ambiguous`: it holds verdicts that differ. `problem`: why there is no reading, in a few words
     that quote nothing of the text; empty where there is one."""
 
-    reading: Reading | None
+    reading: Read | None
     ambiguous: bool
     problem: str
 
 
-class _NoVerdict(ValueError):
+class NoVerdict(ValueError):
     """What was looked at is no verdict; the text says why."""
 
 
-class _Candidate(NamedTuple):
+class _Candidate(NamedTuple, Generic[Read]):
     """A whole object or list of the text: its reading, or what is wrong with it."""
 
-    reading: Reading | None
+    reading: Read | None
     fenced: bool
     problem: str
 
 
-def read_verdict(text: str, rules: ReadingRules) -> ReadResult:
+def read_verdict(text: str, rules: ReadingRules) -> ReadResult[Reading]:
     """Read the verdict out of a judge's final text (its reasoning channel left out). Never raises."""
+    return read_text(text, partial(_reading, rules), rules)
+
+
+def read_text(text: str, interpret: Callable[[Found], Read], rules: ReadingRules) -> ReadResult[Read]:
+    """Read what `interpret` takes for a verdict out of a judge's final text. `interpret` gets whole objects and lists,
+    and raises NoVerdict for what is none. Never raises."""
     if _is_too_long(text):
         return ReadResult(None, False, f"the reply is longer than {MAX_REPLY_BYTES} bytes")
     text = text.strip().removeprefix("\ufeff")
     try:
         whole = _whole(text)
-        candidates = [_candidate(whole, rules)] if whole else list(_candidates(_without_thinking(text), rules))
+        found = (
+            _candidates(_without_thinking(text), interpret) if whole is None else iter([_candidate(whole, interpret)])
+        )
+        candidates = list(found)
     except Tangled as error:
         return ReadResult(None, False, str(error))
     return _chosen(candidates, rules)
@@ -126,7 +138,7 @@ def _without_thinking(text: str) -> str:
     return answer.partition(_THINK_OPEN)[0]
 
 
-def _candidates(text: str, rules: ReadingRules) -> Iterator[_Candidate]:
+def _candidates(text: str, interpret: Callable[[Found], Read]) -> Iterator[_Candidate[Read]]:
     reader = LenientReader(text)
     fence = pos = 0
     while mark := _MARK.search(text, pos):
@@ -138,7 +150,7 @@ def _candidates(text: str, rules: ReadingRules) -> Iterator[_Candidate]:
         pos = found.end
         if isinstance(found, Found):
             part = _is_part_of_a_broken_object(text, mark.start())
-            yield _candidate(found, rules, fenced=fence > 0, part=part)
+            yield _candidate(found, interpret, fenced=fence > 0, part=part)
 
 
 def _fence_after(fence: int, backticks: int) -> int:
@@ -154,62 +166,66 @@ def _is_part_of_a_broken_object(text: str, start: int) -> bool:
     return before.endswith(":") and before[:-1].rstrip()[-1:] in QUOTE_MARKS
 
 
-def _candidate(found: Found, rules: ReadingRules, *, fenced: bool = False, part: bool = False) -> _Candidate:
+def _candidate(
+    found: Found, interpret: Callable[[Found], Read], *, fenced: bool = False, part: bool = False
+) -> _Candidate[Read]:
     try:
         if part:
-            raise _NoVerdict("the last object of the reply is part of a broken one")
-        return _Candidate(_reading(found, rules), fenced, "")
-    except _NoVerdict as error:
+            raise NoVerdict("the last object of the reply is part of a broken one")
+        return _Candidate(interpret(found), fenced, "")
+    except NoVerdict as error:
         return _Candidate(None, fenced, str(error))
 
 
-def _reading(found: Found, rules: ReadingRules) -> Reading:
-    if not found.unique:
-        raise _NoVerdict("a key comes twice")
-    verdict = _verdict_object(found.value)
-    ranking = _number(verdict, "ranking", rules.ranking_range)
+def _reading(rules: ReadingRules, found: Found) -> Reading:
+    verdict = verdict_object(found)
+    ranking = number_in(verdict, "ranking", rules.ranking_range)
     if ranking is None:
         if not found.closed:
-            raise _NoVerdict("the reply breaks off before its ranking")
+            raise NoVerdict("the reply breaks off before its ranking")
         ranking = rules.default_ranking
     return Reading(_score(verdict, "score_1", rules), _score(verdict, "score_2", rules), ranking)
 
 
-def _verdict_object(value: object) -> dict[str, object]:
-    """The object that holds the numbers: the value itself, the one item of a list, or what `overall` holds."""
+def verdict_object(found: Found) -> dict[str, object]:
+    """The object that holds the numbers: the value itself, the one item of a list, or what `overall` holds. Raises
+    NoVerdict, also where a key comes twice."""
+    if not found.unique:
+        raise NoVerdict("a key comes twice")
+    value = found.value
     if isinstance(value, list):
         if len(value) != 1:
-            raise _NoVerdict(f"a list of {len(value)} is no verdict")
+            raise NoVerdict(f"a list of {len(value)} is no verdict")
         value = value[0]
     while isinstance(value, dict) and value.get("overall") is not None:
         value = value["overall"]
     if not isinstance(value, dict):
-        raise _NoVerdict("the reply holds no object with the scores")
+        raise NoVerdict("the reply holds no object with the scores")
     return value
 
 
 def _score(verdict: dict[str, object], name: str, rules: ReadingRules) -> float:
-    number = _number(verdict, name, rules.score_range)
+    number = number_in(verdict, name, rules.score_range)
     if number is None:
-        raise _NoVerdict(f"{name} is missing")
+        raise NoVerdict(f"{name} is missing")
     return number
 
 
-def _number(verdict: dict[str, object], name: str, bounds: Bounds) -> float | None:
-    """The number under `name`, None where it is missing or null."""
+def number_in(verdict: dict[str, object], name: str, bounds: Bounds) -> float | None:
+    """The number under `name`, None where it is missing or null. Raises NoVerdict where it is none, or out of range."""
     value = verdict.get(name)
     if value is None:
         return None
     if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
         value = float(value)
     if not isinstance(value, float) or not math.isfinite(value):
-        raise _NoVerdict(f"{name} is no finite number")
+        raise NoVerdict(f"{name} is no finite number")
     if bounds and not bounds[0] <= value <= bounds[1]:
-        raise _NoVerdict(f"{name} is not within {bounds[0]:g} to {bounds[1]:g}")
+        raise NoVerdict(f"{name} is not within {bounds[0]:g} to {bounds[1]:g}")
     return value
 
 
-def _chosen(candidates: list[_Candidate], rules: ReadingRules) -> ReadResult:
+def _chosen(candidates: list[_Candidate[Read]], rules: ReadingRules) -> ReadResult[Read]:
     readable = [candidate for candidate in candidates if candidate.reading is not None]
     if not readable:
         return ReadResult(None, False, candidates[-1].problem if candidates else "the reply holds no whole JSON object")

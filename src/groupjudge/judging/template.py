@@ -39,9 +39,9 @@ class Seat(Enum):
     SECOND = "answer_2"
 
 
-_PRINCIPLE = "principle"
+PRINCIPLE = "principle"
 _REQUIRED = ("conversation", Seat.FIRST.value, Seat.SECOND.value)
-_KNOWN = (*_REQUIRED, _PRINCIPLE, "tag", "score_scale", "ranking_scale")
+_KNOWN = (*_REQUIRED, PRINCIPLE, "tag", "score_scale", "ranking_scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class PromptTemplate:
         """
         mark = choose_mark(topic, answers)
         blocks: dict[str, list[str | Seat]] = {
-            "conversation": [_block("conversation", _turns(topic.conversation, mark), mark)],
+            "conversation": [block("conversation", turns(topic.conversation, mark), mark)],
             Seat.FIRST.value: _seat_block(Seat.FIRST, mark),
             Seat.SECOND.value: _seat_block(Seat.SECOND, mark),
-            _PRINCIPLE: [NO_PRINCIPLE] if topic.principle is None else [_block(_PRINCIPLE, topic.principle, mark)],
+            PRINCIPLE: [NO_PRINCIPLE] if topic.principle is None else [block(PRINCIPLE, topic.principle, mark)],
             "tag": [mark],
         }
         stretches = ([p] if isinstance(p, str) else blocks[p.name] for p in self.pieces)
@@ -87,10 +87,10 @@ def load_template(
     misses a placeholder (`${conversation}`, `${answer_1}`, `${answer_2}`; `${principle}` where `with_principle`), or
     holds one that is unknown or misspelt. A dollar sign is written `$$`.
     """
-    text = _read(path)
-    _check(text, path, (*_REQUIRED, _PRINCIPLE) if with_principle else _REQUIRED)
+    text = read_template(path, "pairwise.txt")
+    check_template(text, path, (*_REQUIRED, PRINCIPLE) if with_principle else _REQUIRED, _KNOWN)
     scales = {"score_scale": score_scale(score_range), "ranking_scale": ranking_scale(ranking_range)}
-    return PromptTemplate(tuple(_pieces(text, scales)))
+    return PromptTemplate(tuple(pieces_of(text, scales)))
 
 
 def render_prompt(comparison: Comparison, template: PromptTemplate) -> str:
@@ -105,7 +105,7 @@ def verdict_schema(score_range: Range | None = (1.0, 5.0), ranking_range: Range 
     properties = {"score_1": score_range, "score_2": score_range, "ranking": ranking_range}
     return {
         "type": "object",
-        "properties": {name: _number(bounds) for name, bounds in properties.items()},
+        "properties": {name: number_schema(bounds) for name, bounds in properties.items()},
         "required": list(properties),
         "additionalProperties": False,
     }
@@ -143,13 +143,15 @@ def _candidate(question: bytes, number: int) -> str:
     return blake2b(number.to_bytes(8, "big"), key=question, digest_size=8).hexdigest()
 
 
-def _turns(conversation: Conversation, mark: str) -> str:
+def turns(conversation: Conversation, mark: str) -> str:
+    """Each message between tags with the mark."""
     return "\n".join(
         f'<message-{mark} role="{message.role}">\n{message.content}\n</message-{mark}>' for message in conversation
     )
 
 
-def _block(name: str, text: str, mark: str) -> str:
+def block(name: str, text: str, mark: str) -> str:
+    """`text` between tags with the mark."""
     return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
 
 
@@ -168,13 +170,15 @@ def _merged(stretches: Iterable[str | Seat]) -> list[str | Seat]:
     return merged
 
 
-def _number(bounds: Range | None) -> dict[str, Any]:
+def number_schema(bounds: Range | None) -> dict[str, Any]:
+    """The JSON schema of a number within these bounds."""
     return {"type": "number"} if bounds is None else {"type": "number", "minimum": bounds[0], "maximum": bounds[1]}
 
 
-def _read(path: str | None) -> str:
+def read_template(path: str | None, default: str) -> str:
+    """The text of the template at `path` (None: the package's own, called `default`). Raises ConfigurationError."""
     if path is None:
-        return (files("groupjudge.judging") / "templates" / "pairwise.txt").read_text("utf-8")
+        return (files("groupjudge.judging") / "templates" / default).read_text("utf-8")
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_TEMPLATE_BYTES + 1)
@@ -187,14 +191,15 @@ def _read(path: str | None) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _check(text: str, path: str | None, required: Sequence[str]) -> None:
+def check_template(text: str, path: str | None, required: Sequence[str], known: Sequence[str]) -> None:
+    """Raises ConfigurationError where a template misses a placeholder, or holds another one than those known."""
     where = f"judge.template: {path!r}"
-    allowed = ", ".join(f"${{{name}}}" for name in _KNOWN)
+    allowed = ", ".join(f"${{{name}}}" for name in known)
     template = Template(text)
     if not template.is_valid():
         raise ConfigurationError(f"{where} holds a '$' that starts no placeholder: write '$$', or one of {allowed}")
     found = template.get_identifiers()
-    if unknown := [name for name in found if name not in _KNOWN]:
+    if unknown := [name for name in found if name not in known]:
         raise ConfigurationError(f"{where} holds the unknown placeholder ${{{unknown[0][:100]}}}; allowed: {allowed}")
     if missing := [name for name in required if name not in found]:
         raise ConfigurationError(f"{where} misses the placeholder ${{{missing[0]}}}")
@@ -202,7 +207,7 @@ def _check(text: str, path: str | None, required: Sequence[str]) -> None:
         raise ConfigurationError(f"{where} holds a NUL character")
 
 
-def _pieces(text: str, scales: dict[str, str]) -> Iterator[str | Placeholder]:
+def pieces_of(text: str, scales: dict[str, str]) -> Iterator[str | Placeholder]:
     """The checked template `text` cut at its placeholders, with the scales filled in."""
     end = 0
     for match in Template.pattern.finditer(text):

@@ -11,12 +11,14 @@ from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.desk import Desk
 from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
 from groupjudge.judging.jury import AllJury, Tally, TurnsJury
+from groupjudge.judging.listwise import ListwiseJudge
+from groupjudge.judging.listwise_panel import ListPanel
 from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
 from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Slot, Topic
-from groupjudge.scoring import ScoringRules
+from groupjudge.scoring import ListRules, ScoringRules
 from groupjudge.settings import JudgeSettings, Settings, juror_name, jurors_of, name_of
 
 T = TypeVar("T")
@@ -98,8 +100,9 @@ def rules_of(settings: Settings) -> str:
         items: Any = {number: {"format", "model", "juror"} for number in kept}
         return settings.model_dump_json(include={"judges": items, **shared})
     (judge, *_) = settings.all_judges.values()
-    same = settings.model_copy(update={"judge": JudgeSettings(format=judge.format, model=judge.model)})
-    return same.model_dump_json(include={"judge": {"format", "model"}, **shared})
+    keys = {"format", "model", *(("list_size", "list_overlap") if judge.format == "listwise" else ())}
+    same = settings.model_copy(update={"judge": JudgeSettings(**{key: getattr(judge, key) for key in keys})})
+    return same.model_dump_json(include={"judge": keys, **shared})
 
 
 def _jurors(settings: Settings) -> list[Listed]:
@@ -117,7 +120,8 @@ def _open_juror(settings: Settings, listed: Listed, events: JudgeEvents) -> Judg
         meter = Meter(name_of(judge, key), budget=Budget(**judge.budget.model_dump()), key=key)
         return LocalJudge(_local_options(settings, judge), rules, meter=meter, events=events)
     first, *others = (_options(key, judge, settings.comparison.use_principle) for key, judge in listed)
-    return HttpJudge(first, rules, others=others, events=events)
+    opened = ListwiseJudge if judge.format == "listwise" else HttpJudge
+    return opened(first, rules, others=others, events=events)
 
 
 def _open_panel(
@@ -128,7 +132,7 @@ def _open_panel(
     names = [juror_name(judge, key) for key, judge in firsts]
     rules = [_panel_rules(settings, judge) for _, judge in firsts]
     if len(jurors) == 1:
-        return Panel(jurors[0], rules[0], events), Tally(names)
+        return _single_panel(settings, firsts[0][1], jurors[0], events), Tally(names)
     if settings.comparison.jurors == "all":
         everybody = AllJury(names, jurors, rules, events)
         return everybody, everybody.tally
@@ -136,6 +140,14 @@ def _open_panel(
     lenient = next((rule for rule in rules if rule.on_unreadable == "default_scores"), rules[0])
     in_turn = TurnsJury(names, jurors, lenient, events)
     return in_turn, in_turn.tally
+
+
+def _single_panel(settings: Settings, judge: JudgeSettings, juror: Judge[Any], events: JudgeEvents) -> Panel[Any]:
+    rules = _panel_rules(settings, judge)
+    if not isinstance(juror, ListwiseJudge):
+        return Panel(juror, rules, events)
+    lists = ListRules(judge.list_size, judge.list_overlap, settings.comparison.judges_per_pair)
+    return ListPanel(juror, rules, lists, events)
 
 
 def _panel_rules(settings: Settings, judge: JudgeSettings) -> PanelRules:
@@ -168,7 +180,7 @@ def _options(key: str, judge: JudgeSettings, use_principle: bool) -> HttpJudgeOp
     assert judge.format != "local"
     return HttpJudgeOptions(
         base_url=judge.base_url,
-        format=judge.format,
+        format="template" if judge.format == "listwise" else judge.format,
         model=judge.model,
         api_key=judge.api_key,
         params=judge.params,
