@@ -44,6 +44,7 @@ def works(p8: int) -> dict[str, tuple[str, Work]]:
         "P14": ("events a second of the state machine", pure.events),
         "P17": ("stalls that unusual bodies bring to other callers", workloads.unusual),
         "F3": ("fidelity: how near the truth rewards come, per judge call", fidelity.targets),
+        "F7": ("judging early: a straggler's arrival to its reward", workloads.stragglers),
         "C26": ("checkpoints: a request with them, a commit of 65,536 sessions", checkpoints.measure),
     }
 

@@ -1,4 +1,4 @@
-"""The workloads of whole servers: P1-P9, P13 and P17. N is 16, pairs are circular, the judge replies at once where
+"""The workloads of whole servers: P1-P9, P13, P17 and F7. N is 16, pairs are circular, the judge replies at once where
 nothing else is said."""
 
 from __future__ import annotations
@@ -207,6 +207,38 @@ async def unusual() -> list[Row]:
             cpu = statistics.median(stall["cpu_ms"] for stall in stalls[1:])
             rows.append(Row("P17", f"stall of others: {name}", "ms", clock, 25.0, note=f"{cpu:.1f} of CPU"))
         load.close()
+    return rows
+
+
+# -- judging early (F7) ------------------------------------------------------------------------------------------------
+
+
+async def _after_straggler(strategy: str, places: int, start: str, delay_s: float, groups: int = 5) -> float:
+    """Seconds from the arrival of a group's last member to its reward, when all others came long before."""
+    members = group_of(P1)
+    sets = (f"judge.max_concurrency={places}", f"comparison.strategy={strategy}", f"comparison.start={start}")
+    took = []
+    async with judged(*sets, delay_s=delay_s) as (server, _):
+        load = Load(server.address)
+        for number in range(groups):
+            name = f"straggler-{number}"
+            first = [asyncio.create_task(load.member(body, name)) for body in members[:-1]]
+            calls = N if strategy == "circular" else N * (N - 1) // 2
+            await asyncio.sleep(delay_s * (calls / places + 2))
+            took.append(await load.member(members[-1], name))
+            await asyncio.gather(*first)
+        load.close()
+    return statistics.median(took)
+
+
+async def stragglers(delay_s: float = 0.1) -> list[Row]:
+    """One straggler, a judge that takes 0.1 s and has few places: judging early (ours) beside waiting for all."""
+    rows = []
+    for strategy, places in (("circular", 4), ("all_pairs", 16)):
+        eager = 1e3 * await _after_straggler(strategy, places, "eager", delay_s)
+        complete = 1e3 * await _after_straggler(strategy, places, "complete", delay_s)
+        what = f"straggler's arrival to reward: {strategy}, {places} places"
+        rows.append(Row("F7", what, "ms", eager, 0.5 * complete, complete))
     return rows
 
 

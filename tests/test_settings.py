@@ -171,6 +171,15 @@ def test_a_group_may_not_be_larger_than_the_largest_group() -> None:
     Settings.model_validate({"group": {"size": 8}, "limits": {"max_group_size": 8}})
 
 
+def test_pairs_are_not_judged_early_where_equal_answers_are_one() -> None:
+    """F7: which answers are equal shows when all are there; the error says what to change."""
+    text = refusal(comparison={"start": "eager", "equal_answers": "once"})
+    assert "comparison.start" in text
+    assert "comparison.equal_answers" in text
+    assert "judge.format is listwise" in refusal(comparison={"start": "eager"}, judge={"format": "listwise"})
+    Settings.model_validate({"comparison": {"start": "eager", "strategy": "adaptive"}})
+
+
 def test_enough_members_are_two_or_more_and_no_more_than_a_group_may_have() -> None:
     """F8: one answer has nobody to be compared with, and more than the largest group never come."""
     assert "group.min_members" in refusal(group={"min_members": 1})

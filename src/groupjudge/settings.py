@@ -323,7 +323,7 @@ def _differs(a: BaseModel, b: BaseModel, key: str) -> bool:
 
 
 class ComparisonSettings(_Section):
-    """Which pairs of a group are judged, how often, and by which principle (J1, J2, F1, F6).
+    """Which pairs of a group are judged, how often, by which principle, and from when on (J1, J2, F1, F6, F7).
 
     `calls_per_answer` is for `circulant`, and for `adaptive` where `budget_calls` is null. `budget_calls` counts all
     calls of a group; the first round of `adaptive` is asked in full, so it is at least one call an answer.
@@ -336,6 +336,7 @@ class ComparisonSettings(_Section):
     budget_calls: Count | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     equal_answers: Literal["each", "once"] = "each"
+    start: Literal["complete", "eager"] = "complete"
     jurors: Literal["all", "in_turn"] = "all"
     use_principle: bool = False
     default_principle: Text = (
@@ -460,6 +461,10 @@ class Settings(_Section):
                 f"{listwise[0]}.format must not be listwise in a panel: give all judges the same model or juror",
                 (f"{listwise[0]}.format",),
             )
+        if self.comparison.start == "eager" and (listwise or self.comparison.equal_answers == "once"):
+            why = f"{listwise[0]}.format is listwise" if listwise else "comparison.equal_answers is once"
+            text = f"comparison.start must be complete where {why}: what is asked then shows when all are there"
+            yield Problem(text, ("comparison.start", why.partition(" ")[0]))
         if listwise and self.comparison.both_orders:
             yield Problem(
                 f"comparison.both_orders must be false where {listwise[0]}.format is listwise: raise "

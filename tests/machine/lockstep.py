@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Book, Limits, Watched
-from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Release, Seated, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import (
@@ -61,6 +61,8 @@ class Lockstep:
         self.tickets: list[tuple[Ticket, Ticket]] = []
         self.calls: list[Call] = []
         self.running: set[int] = set()
+        self.seated: dict[Run, Run] = {}
+        """The runs that have members seated and are not judged yet: the book's name and the model's."""
 
     def arrive(
         self,
@@ -184,6 +186,7 @@ class Lockstep:
     def _compare(self) -> None:
         self.real.check()
         real, model = self.real.drain(), self.model.drain()
+        self._compare_seats(_only(real, Seated), _only(model, Seated))
         self._compare_starts(_only(real, StartJudging), _only(model, StartJudging))
         self._compare_stops(real, model)
         self._compare_settles(_only(real, Settle), _only(model, Settle))
@@ -214,13 +217,24 @@ class Lockstep:
         else:
             assert self.model.clock < real <= (math.inf if model is None else model)
 
+    def _compare_seats(self, real: Sequence[Seated], model: Sequence[Seated]) -> None:
+        assert [e[1:] for e in real] == [e[1:] for e in model], "another member seated"
+        for ours, theirs in zip(real, model, strict=True):
+            assert self.seated.setdefault(ours.run, theirs.run) == theirs.run, "members of two groups in one run"
+
     def _compare_starts(self, real: Sequence[StartJudging], model: Sequence[StartJudging]) -> None:
         assert [e[1:] for e in real] == [e[1:] for e in model], "another judging announced"
         for ours, theirs in zip(real, model, strict=True):
             self.running.add(len(self.calls))
             self.calls.append(Call(ours.run, theirs.run, len(ours.materials)))
+            assert (self.seated.pop(ours.run, None) is not None) == self.limits.eager, "judged without being seated"
 
     def _compare_stops(self, real: Sequence[Effect], model: Sequence[Effect]) -> None:
+        early = {e.run: self.seated.pop(e.run) for e in _only(real, StopJudging) if e.run in self.seated}
+        real = [e for e in _only(real, StopJudging) if e.run not in early]
+        gone = [e.run for e in _only(model, StopJudging) if e.run in early.values()]
+        assert sorted(gone) == sorted(early.values()), "another collecting was stopped"
+        model = [e for e in _only(model, StopJudging) if e.run not in gone]
         numbers = {call.real: n for n, call in enumerate(self.calls)}
         stopped = sorted(numbers[e.run] for e in _only(real, StopJudging))
         numbers = {call.model: n for n, call in enumerate(self.calls)}

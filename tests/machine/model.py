@@ -1,4 +1,4 @@
-"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A1-A3, F8).
+"""The life of a group, read a second time: plain lists, full scans, no cleverness (L1-L20, C4, C15-C23, A1-A3, F7, F8).
 
 `ModelBook` answers the same inputs as `groupjudge.core.book.Book` and was written from the rules alone, so that where
 one of the two misread a rule they disagree. Everything is found by looking at everything.
@@ -45,7 +45,7 @@ from dataclasses import dataclass, field, replace
 from groupjudge import errors
 from groupjudge.core.backing import SessionId
 from groupjudge.core.book import Limits, Watched
-from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Release, Seated, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.model import (
@@ -453,6 +453,9 @@ class ModelBook:
         slot = min(set(range(life.size)) - set(life.members)) if a.slot is None else a.slot
         life.members[slot] = Member(a.answer, a.member_id)
         life.materials[slot] = a.material
+        if self.limits.eager:
+            named = (life.run, life.key, life.attempt, life.topic)
+            self.effects.append(Seated(*named, slot, life.size, a.material))
         if ticket is not None:
             life.callers[ticket] = slot
         if len(life.members) == life.size:
@@ -478,7 +481,7 @@ class ModelBook:
         return [life for life in self.lives if life.run == run and life.phase == "judging" and life.held is None]
 
     def _stop_judge(self, life: Life) -> None:
-        if life.phase == "judging" and life.held is None:
+        if (life.phase == "judging" and life.held is None) or (life.phase == "collecting" and self.limits.eager):
             self.effects.append(StopJudging(life.run))
 
     def _conclude(self, life: Life, outcomes: dict[Slot, Outcome], at: float) -> None:
@@ -576,6 +579,7 @@ class ModelBook:
                 self._judge(life, life.deadline)
             elif life.phase == "collecting":
                 why = GroupFailure("collection_timeout", f"{len(life.members)} of {life.size}")
+                self._stop_judge(life)
                 self._finish(life, self._all(life, why), life.deadline)
             else:
                 self._stop_judge(life)

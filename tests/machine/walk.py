@@ -108,6 +108,7 @@ class Walk:
                 max_attempt_records=rng.choice([1, 2, 3, 50]),
                 max_active_groups=rng.choice([None, 1, 2, 3]),
                 min_members=rng.choice([None, None, 2, 3]),
+                eager=rng.random() < 0.5,
             )
         )
         self.by_id = rng.random() < 0.3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from groupjudge.core.effects import Release, Settle, SettleAll, StartJudging
+from groupjudge.core.effects import Release, Seated, Settle, SettleAll, StartJudging
 from groupjudge.model import Arrival, Attempt, GroupFailure, GroupKey, Outcome, Rewarded, Run, Slot, Ticket, UnnamedKey
 
 Group = tuple[GroupKey, Attempt]
@@ -39,7 +39,9 @@ class Violation(AssertionError):
 
 
 class Checker:
-    def __init__(self, default_score: float, min_members: int | None = None) -> None:
+    def __init__(self, default_score: float, min_members: int | None = None, *, eager: bool = False) -> None:
+        self.eager = eager
+        self.seated_in: dict[Run, dict[Slot, object]] = {}
         self.default_score = default_score
         self.min_members = min_members
         self.judged_of: dict[Run, int | None] = {}
@@ -113,6 +115,20 @@ class Checker:
         if ticket != self.just_accepted:
             _demand(self.batch.setdefault(group, essence) == essence, "callers of one group got different outcomes")
 
+    def seated(self, effect: Seated) -> None:
+        """F7: a member may be compared early; it must be one of that very group, and the group not judged yet."""
+        run, key, attempt, topic, slot, size, material = effect
+        _demand(self.eager, "a member was compared early, though that is switched off")
+        _demand(run not in self.runs, "a member came to a group that is judged")
+        arrival = self.held.get(material)  # type: ignore[call-overload]
+        _demand(arrival is not None, "an answer was seated that nobody brought, or that was let go")
+        _demand(arrival[:3] == (key, attempt, size) and arrival.slot in (slot, None), "an answer was seated elsewhere")
+        members = self.seated_in.setdefault(run, {})
+        _demand(slot not in members, "a slot was seated twice")
+        members[slot] = material
+        asked = {self.held[m].topic for m in members.values()}  # type: ignore[index]
+        _demand(asked == {topic}, "a member was seated with another question")
+
     def judging_started(self, effect: StartJudging) -> None:
         run, key, attempt, topic, materials, slots, size = effect
         _demand(run not in self.runs, "a run was judged twice")
@@ -123,6 +139,9 @@ class Checker:
             enough = self.min_members is not None and self.min_members <= len(slots) < size
             _demand(enough and not isinstance(key, UnnamedKey), "an incomplete group was judged")
             _demand(sorted(set(slots)) == list(slots), "answers were judged out of order")
+        if self.eager:
+            seated = self.seated_in.pop(run, {})
+            _demand(seated == dict(zip(slots, materials, strict=True)), "others were judged than were seated")
         self.judged_of[run] = None if len(slots) == size else len(slots)
         for slot, material in zip(slots, materials, strict=True):
             arrival = self.held.get(material)  # type: ignore[call-overload]
@@ -146,7 +165,8 @@ class Checker:
             self.reported.add(run)
 
     def judging_stopped(self, run: Run) -> None:
-        _demand(run in self.running, "a judging was stopped that does not run")
+        if self.seated_in.pop(run, None) is None:
+            _demand(run in self.running, "a judging was stopped that does not run")
         self.running.discard(run)
 
     def released(self, effect: Release) -> None:
@@ -163,7 +183,7 @@ class Checker:
     def over(self) -> None:
         """Nothing more will happen: everyone has a reply and everything was let go."""
         _demand(not self.open and not self.open_of, "callers were never answered")
-        _demand(not self.running, "a judging was never stopped")
+        _demand(not self.running and not self.seated_in, "a judging was never stopped")
         _demand(not self.held, "material was never let go")
         _demand(self.accepted_count == self.replied_count + self.left_count, "replies and callers differ in number")
 

@@ -134,6 +134,7 @@ def _limits(rng: random.Random) -> Limits:
         max_attempt_records=rng.choice(counts),
         max_active_groups=rng.choice([None, None, None, None, 2, 10, 100]),
         min_members=rng.choice([None, 2, 3]),
+        eager=rng.random() < 0.5,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from groupjudge.core.book import Book, Limits
-from groupjudge.core.effects import Release, Settle, SettleAll, StartJudging, StopJudging
+from groupjudge.core.effects import Release, Seated, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.errors import GroupJudgeError
 from groupjudge.model import (
     Arrival,
@@ -69,7 +69,7 @@ class Host:
     def __init__(self, loop: Loop, rng: random.Random, book: Book, limits: Limits, nature: Nature) -> None:
         self.loop, self.rng, self.nature = loop, rng, nature
         self.book = book
-        self.checker = Checker(limits.default_score, limits.min_members)
+        self.checker = Checker(limits.default_score, limits.min_members, eager=limits.eager)
         self.judge = Judge(self, nature)
         self._waiting: dict[Ticket, Caller] = {}
         self._timer: float | None = None
@@ -148,6 +148,8 @@ class Host:
                 self._reply(effect.ticket, 0, effect.outcomes[0])
             elif kind is Release:
                 checker.released(effect)
+            elif kind is Seated:
+                checker.seated(effect)
             elif kind is StartJudging:
                 checker.judging_started(effect)
                 self.judge.start(effect)

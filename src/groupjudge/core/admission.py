@@ -6,8 +6,8 @@ from groupjudge.core.group import Group
 from groupjudge.core.memory import Memory
 from groupjudge.core.phases import Phase
 from groupjudge.core.retention import Record, Result
-from groupjudge.errors import GroupFailed, NotFound, QuestionMismatch, ResultGone, Superseded
-from groupjudge.model import Arrival, Attempt, GroupId, Slot
+from groupjudge.errors import GroupFailed, InvalidCheckpoint, NotFound, QuestionMismatch, ResultGone, Superseded
+from groupjudge.model import Arrival, Attempt, Fingerprint, GroupId, GroupKey, Slot
 
 
 def met_by(arrival: Arrival, active: Group | None, memory: Memory) -> Group | Result | None:
@@ -48,6 +48,20 @@ def asked_for(key: GroupId, attempt: Attempt, slot: Slot, active: Group | None, 
     if slot >= found.seats.size or found.seats.answers[slot] is None:
         raise NotFound(f"no member is known in slot {slot} of this group and attempt")
     return found
+
+
+def newest_attempt(key: GroupKey, active: Group | None, memory: Memory) -> Attempt:
+    """The newest attempt that is known of a key; -1 where none is."""
+    known = active or memory.known(key)[1]
+    return -1 if known is None else known.attempt
+
+
+def check_unknown(key: GroupId, attempt: Attempt, question: Fingerprint, active: Group | None, memory: Memory) -> None:
+    """C19: a restore may not meet what this process knows of an id. Raises InvalidCheckpoint."""
+    known = active or memory.known(key)[1]
+    if known is not None and (known.question != question or known.attempt == attempt):
+        what = "with the same attempt" if known.question == question else "with another question"
+        raise InvalidCheckpoint(f"group {key[:128]!r} is known to this process already, {what}")
 
 
 def failed(result: Result) -> GroupFailed:

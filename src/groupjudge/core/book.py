@@ -15,7 +15,7 @@ from itertools import count
 from math import isfinite
 from typing import NamedTuple, cast
 
-from groupjudge.core.admission import asked_for, failed, met_by
+from groupjudge.core.admission import asked_for, check_unknown, failed, met_by, newest_attempt
 from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.census import Census, Kept
 from groupjudge.core.deadlines import Deadlines
@@ -26,7 +26,7 @@ from groupjudge.core.memory import Exported, Memory, Restored, by_group
 from groupjudge.core.phases import Event, Phase
 from groupjudge.core.retention import Result
 from groupjudge.core.views import GroupView, view_of_group, view_of_result
-from groupjudge.errors import InvalidCheckpoint, Overloaded, Refusal, ShuttingDown
+from groupjudge.errors import Overloaded, Refusal, ShuttingDown
 from groupjudge.model import (
     Arrival,
     Attempt,
@@ -43,7 +43,7 @@ from groupjudge.model import (
     Ticket,
 )
 
-_CUTS_JUDGING_SHORT = frozenset((Event.SUPERSEDED, Event.SHUTDOWN))
+_CUTS_SHORT = frozenset((Event.SUPERSEDED, Event.SHUTDOWN, Event.COLLECTION_TIMEOUT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Limits:
     max_attempt_records: int = 4096
     max_active_groups: int | None = None
     default_score: float = 3.0
+    eager: bool = False
+    """Whether the host hears of each member as it comes (F7)."""
     min_members: int | None = None
     """So many that came by the collection deadline are judged among themselves (F8); None: they are not."""
 
@@ -156,9 +158,9 @@ class Book:
         self._catch_up(now)
         groups = by_group(members)
         for (key, attempt), group in groups.items():
-            self._check_unknown(key, attempt, group[0].member.question)
+            check_unknown(key, attempt, group[0].member.question, self._active.get(key), self._memory)
         for (key, attempt), group in groups.items():
-            if attempt > self._newest_attempt(key):
+            if attempt > newest_attempt(key, self._active.get(key), self._memory):
                 self._supersede(key, attempt, self._active.get(key))
                 self._memory.install(next(self._runs), group, self._now)
         self._evict()
@@ -340,7 +342,10 @@ class Book:
             self._effects.append(Release(arrival.material))
         else:
             self.census.members += 1
-            if group.accept(slot, arrival):
+            is_complete = group.accept(slot, arrival)
+            if self._limits.eager:
+                self._effects.append(group.seated(slot))
+            if is_complete:
                 self._start_judging(group)
 
     def _replay(self, result: Result, arrival: Arrival) -> _Admitted:
@@ -379,18 +384,6 @@ class Book:
         self._effects.append(SettleAll(ticket, outcomes, judgement))
         self._effects += [Release(arrival.material) for arrival in arrivals]
         return ticket
-
-    def _check_unknown(self, key: GroupId, attempt: Attempt, question: Fingerprint) -> None:
-        """C19: a restore may not meet what this process knows of an id."""
-        _, newest = self._memory.known(key)
-        known = self._active.get(key) or newest
-        if known is not None and (known.question != question or known.attempt == attempt):
-            what = "with the same attempt" if known.question == question else "with another question"
-            raise InvalidCheckpoint(f"group {key[:128]!r} is known to this process already, {what}")
-
-    def _newest_attempt(self, key: GroupId) -> Attempt:
-        known = self._active.get(key) or self._memory.known(key)[1]
-        return -1 if known is None else known.attempt
 
     # -- a group's way -------------------------------------------------------------------------------------------
 
@@ -437,7 +430,8 @@ class Book:
 
     def _end(self, group: Group, event: Event, verdict: Judgement | JudgeFailure | GroupFailure) -> tuple[Outcome, ...]:
         """Active no more: cancel judging that is cut short, tell the callers, let the answers go."""
-        cancelled = event in _CUTS_JUDGING_SHORT and group.phase is Phase.JUDGING
+        was_begun = group.phase is Phase.JUDGING or (group.phase is Phase.COLLECTING and self._limits.eager)
+        cancelled = event in _CUTS_SHORT and was_begun
         self.census.leaves(group)
         group.step(event)
         self.census.ends(group, verdict)

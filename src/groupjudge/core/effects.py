@@ -22,8 +22,21 @@ class StartJudging(NamedTuple):
     size: int
 
 
+class Seated(NamedTuple):
+    """A member of a group of `size` has come, and may be compared with those that were seated before, while the group
+    waits for the others (F7; only where `Limits.eager`). Either `StartJudging` or `StopJudging` follows for the run."""
+
+    run: Run
+    key: GroupKey
+    attempt: Attempt
+    topic: object
+    slot: Slot
+    size: int
+    material: object
+
+
 class StopJudging(NamedTuple):
-    """Cancel the judging of `run`; what it still reports is ignored."""
+    """Cancel the judging of `run`, of one that had members seated too; what it still reports is ignored."""
 
     run: Run
 
@@ -52,4 +65,4 @@ class Release(NamedTuple):
     material: object
 
 
-Effect: TypeAlias = StartJudging | StopJudging | Settle | SettleAll | Release
+Effect: TypeAlias = Seated | StartJudging | StopJudging | Settle | SettleAll | Release

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupjudge.core.backing import Backing
-from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging
+from groupjudge.core.effects import Effect, Release, Seated, Settle, SettleAll, StartJudging
 from groupjudge.core.phases import Event, Phase, after
 from groupjudge.core.seats import Seats
 from groupjudge.model import (
@@ -70,6 +70,11 @@ class Group:
         self.seats.take(slot, arrival)
         self.materials[slot] = arrival.material
         return self.seats.taken == self.seats.size
+
+    def seated(self, slot: Slot) -> Seated:
+        """Tells of a member that has come."""
+        named = (self.run, self.key, self.attempt, self.topic)
+        return Seated(*named, slot, self.seats.size, self.materials[slot])
 
     def start_judging(self, now: float) -> StartJudging:
         """What begins judging of those that have come: all of the group, or at its deadline enough of it (F8)."""

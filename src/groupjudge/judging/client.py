@@ -206,10 +206,10 @@ class HttpJudge(HttpCaller):
         )
         super().__init__(options, rules, self._format.api, **parts)
 
-    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> GroupAtJudge:
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts], line: Line | None = None) -> GroupAtJudge:
         """See `Judge.prepare`."""
         requests = self._format.prepare(*clean_group(topic, texts, self._options.empty_answer_text))
-        return GroupAtJudge(requests, self.gate.line())
+        return GroupAtJudge(requests, line or self.gate.line())
 
     async def compare(self, prepared: GroupAtJudge, pair: Pair) -> JudgeCall:
         """See `Judge.compare`."""

@@ -24,6 +24,8 @@ from groupjudge.judging.desk import NEVER, Desk, Place
 TURN = 128
 """In calls. All pairs of 16 answers are 120, of a circle far fewer: groups of the usual kinds are served whole."""
 _FEWEST_TO_TIDY = 32
+_EARLY = 1 << 62
+"""Lines of groups that are not complete yet come behind all others (F7)."""
 
 
 class Timer(Protocol):
@@ -86,10 +88,18 @@ class Gate:
         """How many calls there may be at once."""
         return sum(desk.concurrency.limit for desk in self.desks)
 
-    def line(self) -> Line:
-        """The line of a group that became complete now."""
+    def line(self, *, early: bool = False) -> Line:
+        """The line of a group that became complete now; `early`: that is not complete yet (F7)."""
         self._stamp += 1
-        return Line(self._stamp)
+        return Line(self._stamp + (_EARLY if early else 0))
+
+    def complete(self, line: Line) -> None:
+        """The group of an early line became complete now: it takes its turn like any other."""
+        self._stamp += 1
+        line.stamp, line.had = self._stamp, 0
+        if line.is_queued:
+            self._queue = [(each.stamp, each) for _, each in self._queue]
+            heapify(self._queue)
 
     async def enter(self, line: Line, tokens: float = 0.0) -> Place:
         """A place, once it is this call's turn; the holder gives it back with `leave`. `tokens` is how many it is
@@ -205,7 +215,7 @@ class Gate:
         line.had += 1
         if line.had % TURN == 0:
             self._stamp += 1
-            line.stamp = self._stamp
+            line.stamp = self._stamp + (_EARLY if line.stamp > _EARLY else 0)
         return desk.seat(tokens, now)
 
     # -- the desks -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from groupjudge.judging.gate import Gate
+from groupjudge.judging.gate import Gate, Line
 from groupjudge.judging.usage import Meter
 from groupjudge.model import AnswerTexts, Conversation, Listing, Pair, Reading, Topic
 
@@ -67,6 +67,10 @@ class Judge(Comparer[Prepared], Protocol[Prepared]):
     """A judge of pairs. `gate` holds its places (J3)."""
 
     gate: Gate
+
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts], line: Line | None = None) -> Prepared:
+        """As `Comparer.prepare`; `line` is the group's at the gate, where it has one already (F7)."""
+        ...
 
     @property
     def meters(self) -> Sequence[Meter]:

@@ -56,10 +56,10 @@ class ListwiseJudge(HttpCaller):
         self._heads: dict[int, bytes] = {}
         self._head(2)  # what is wrong with the parameters is to be said now
 
-    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> PreparedLists:
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts], line: Line | None = None) -> PreparedLists:
         """See `ListJudge.prepare`."""
         topic, answers = clean_group(topic, texts, self._options.empty_answer_text)
-        return PreparedLists(self.gate.line(), self._template.fill(topic, answers), answers)
+        return PreparedLists(line or self.gate.line(), self._template.fill(topic, answers), answers)
 
     async def grade(self, prepared: PreparedLists, listing: Listing) -> ListCall:
         """See `ListJudge.grade`."""

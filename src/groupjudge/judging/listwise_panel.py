@@ -31,7 +31,7 @@ class ListPanel(Panel[Prepared]):
         lists = planned_lists(self._places(texts), self._lists, _key_of(topic, texts, self._rules.seed))
         if not lists:
             return []
-        prepared = self._judge.prepare(Topic(topic.conversation, self._principle(topic)), texts)
+        prepared = self._judge.prepare(self._rules.shown(topic), texts)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._grade(prepared, listing, slots)) for listing in lists]

@@ -166,9 +166,9 @@ class LocalJudge:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts]) -> LocalGroup:
+    def prepare(self, topic: Topic, texts: Sequence[AnswerTexts], line: Line | None = None) -> LocalGroup:
         """See `Judge.prepare`."""
-        return LocalGroup(*clean_group(topic, texts, self._options.empty_answer_text), line=self.gate.line())
+        return LocalGroup(*clean_group(topic, texts, self._options.empty_answer_text), line=line or self.gate.line())
 
     async def compare(self, prepared: LocalGroup, pair: Pair) -> JudgeCall:
         """See `Judge.compare`. There is one try: what failed once would fail again in the same way."""

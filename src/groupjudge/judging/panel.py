@@ -53,6 +53,12 @@ class PanelRules:
             seed=self.seed,
         )
 
+    def shown(self, topic: Topic) -> Topic:
+        """J10: with the principle to send, the request's or else the configured one; None where principles are off."""
+        if not self.use_principle:
+            return topic._replace(principle=None)
+        return topic if topic.principle is not None else topic._replace(principle=self.default_principle)
+
 
 class Asked(NamedTuple):
     """A pair that was asked (of places among the answers), how the call ended, and the verdict it stands for."""
@@ -87,7 +93,7 @@ class Panel(Generic[Prepared]):
         pairs = first_pairs(len(places), self._pairs)
         if not pairs:
             return []
-        prepared = self._judge.prepare(Topic(topic.conversation, self._principle(topic)), texts)
+        prepared = self._judge.prepare(self._rules.shown(topic), texts)
         asked: list[Asked] = []
         verdicts: list[Verdict] = []  # on places among `places`, which is what rounds are planned in
         while pairs:
@@ -159,12 +165,6 @@ class Panel(Generic[Prepared]):
     def _calls(self, size: int) -> int:
         """How many calls a group of `size` distinct answers costs."""
         return planned_calls(size, self._pairs)
-
-    def _principle(self, topic: Topic) -> str | None:
-        """J10: the request's, else the configured one; None where principles are off."""
-        if not self._rules.use_principle:
-            return None
-        return self._rules.default_principle if topic.principle is None else topic.principle
 
     def _verdict(self, pair: Pair, call: JudgeCall) -> Verdict:
         scoring = self._rules.scoring

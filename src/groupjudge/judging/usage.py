@@ -110,9 +110,9 @@ class Meter:
 
 
 @contextmanager
-def group_accounts() -> Iterator[Accounts]:
-    """What the group costs that is judged inside: by judge, filled as it goes."""
-    accounts: Accounts = {}
+def group_accounts(accounts: Accounts | None = None) -> Iterator[Accounts]:
+    """What the group costs that is judged inside: by judge, filled as it goes. `accounts`: what it cost before."""
+    accounts = {} if accounts is None else accounts
     before = _group.set(accounts)
     try:
         yield accounts

@@ -17,7 +17,7 @@ import structlog
 from groupjudge.core.backing import Backing, SessionId
 from groupjudge.core.book import Book, Watched
 from groupjudge.core.census import ACTIVE, Census, Kept
-from groupjudge.core.effects import Effect, Release, Settle, SettleAll, StartJudging, StopJudging
+from groupjudge.core.effects import Effect, Release, Seated, Settle, SettleAll, StartJudging, StopJudging
 from groupjudge.core.memory import Exported, Restored
 from groupjudge.core.views import GroupView
 from groupjudge.errors import JudgeFailed
@@ -63,8 +63,20 @@ class HostEvents(Protocol):
     def rewarded(self, rewards: Sequence[float]) -> None:
         """A group has its rewards, in slot order."""
 
+    def wasted(self, calls: int) -> None:
+        """So many calls were made early for a group that was never judged, or did not need them (F7)."""
+
     def failed(self, group: str, attempt: Attempt, why: str) -> None:
         """Judging a group failed. `group` names it, `why` says how; neither holds a text of a judge (L26)."""
+
+
+class EarlyJudging(Protocol):
+    """A group that is judged as its members come (F7); see `judging/early.py`."""
+
+    def add(self, slot: Slot, texts: AnswerTexts) -> None: ...
+    def judge(self, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Awaitable[Judgement]: ...
+    def cancel(self) -> int: ...
+    async def ended(self) -> None: ...
 
 
 class Waiting(Generic[T]):
@@ -85,10 +97,16 @@ class Waiting(Generic[T]):
 
 
 class Host:
-    """Joins a `Book` to an event loop. `judge` judges one group (raises JudgeFailed)."""
+    """Joins a `Book` to an event loop. `judge` judges one group (raises JudgeFailed); `open_early` opens one that is
+    judged as its members come, where the book tells of them (F7)."""
 
     def __init__(
-        self, book: Book, judge: JudgeGroup, events: HostEvents, clock: Callable[[], float] = time.monotonic
+        self,
+        book: Book,
+        judge: JudgeGroup,
+        events: HostEvents,
+        clock: Callable[[], float] = time.monotonic,
+        open_early: Callable[[Topic, int], EarlyJudging] | None = None,
     ) -> None:
         self._book = book
         self._judge = judge
@@ -97,6 +115,9 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Ticket, Waiting[Any]] = {}
         self._judging: dict[Run, asyncio.Task[None]] = {}
+        self._open_early = open_early
+        self._early: dict[Run, EarlyJudging] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self.texts_held = 0
@@ -228,7 +249,8 @@ class Host:
         self._carry_out()
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.gather(*self._judging.values(), return_exceptions=True)
+        while left := [*self._judging.values(), *self._ending]:
+            await asyncio.gather(*left, return_exceptions=True)
 
     # -- effects ---------------------------------------------------------------------------------------------------
 
@@ -237,6 +259,24 @@ class Host:
             self._do[type(effect)](self, effect)
         self._set_timer()
 
+    def _seated(self, effect: Effect) -> None:
+        seated = cast(Seated, effect)
+        if self._open_early is None:
+            return
+        if seated.run not in self._early:
+            self._early[seated.run] = self._open_early(cast(Topic, seated.topic), seated.size)
+        self._early[seated.run].add(seated.slot, cast(AnswerTexts, seated.material))
+
+    def _drop_early(self, run: Run) -> None:
+        """Nothing that was begun early for this run is needed any more."""
+        early = self._early.pop(run, None)
+        if early is not None:
+            if wasted := early.cancel():
+                self._events.wasted(wasted)
+            ending = self._loop.create_task(early.ended())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
     def _start_judging(self, effect: Effect) -> None:
         start = cast(StartJudging, effect)
         task = self._loop.create_task(self._judge_group(start), name=f"judging run {start.run}")
@@ -244,9 +284,12 @@ class Host:
         task.add_done_callback(lambda done: self._judging_over(start, done))
 
     def _stop_judging(self, effect: Effect) -> None:
-        task = self._judging.get(cast(StopJudging, effect).run)
+        run = cast(StopJudging, effect).run
+        task = self._judging.get(run)
         if task is not None:
             task.cancel()
+        else:
+            self._drop_early(run)
 
     def _settle(self, effect: Effect) -> None:
         settle = cast(Settle, effect)
@@ -265,6 +308,7 @@ class Host:
         self.texts_held -= 1
 
     _do: ClassVar[dict[type, Callable[[Host, Effect], None]]] = {
+        Seated: _seated,
         StartJudging: _start_judging,
         StopJudging: _stop_judging,
         Settle: _settle,
@@ -294,8 +338,10 @@ class Host:
     async def _verdict(self, start: StartJudging) -> Judgement | JudgeFailure | GroupFailure:
         materials = cast(tuple[AnswerTexts, ...], start.materials)
         try:
-            is_whole = len(start.slots) == start.size
-            return await self._judge(cast(Topic, start.topic), materials, *(() if is_whole else (start.slots,)))
+            slots = () if len(start.slots) == start.size else (start.slots,)
+            if (early := self._early.get(start.run)) is not None:
+                return await early.judge(materials, *slots)
+            return await self._judge(cast(Topic, start.topic), materials, *slots)
         except JudgeFailed as failed:
             log.warning("judge_failed", **_names(start), why=failed.summary)
             self._failed(start, f"the judge failed: {failed.summary}")
@@ -314,6 +360,7 @@ class Host:
 
     def _judging_over(self, start: StartJudging, task: asyncio.Task[None]) -> None:
         self._judging.pop(start.run, None)
+        self._drop_early(start.run)
         if task.cancelled():
             self._events.group_ended("cancelled", 0.0)
         elif (error := task.exception()) is not None:

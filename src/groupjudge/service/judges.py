@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from groupjudge.judging.client import HttpJudge, HttpJudgeOptions
 from groupjudge.judging.desk import Desk
-from groupjudge.judging.judge import Judge, JudgeEvents, NoEvents
+from groupjudge.judging.early import EarlyGroup, EarlyJuror, EarlyRules, JudgeSlots
+from groupjudge.judging.judge import Comparer, Judge, JudgeEvents, NoEvents
 from groupjudge.judging.jury import AllJury, Tally, TurnsJury
 from groupjudge.judging.listwise import ListwiseJudge
 from groupjudge.judging.listwise_panel import ListPanel
 from groupjudge.judging.local import LocalJudge, LocalJudgeOptions
 from groupjudge.judging.panel import Panel, PanelRules
 from groupjudge.judging.reading import ReadingRules
+from groupjudge.judging.turns import turns
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
 from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Slot, Topic
 from groupjudge.scoring import ListRules, ScoringRules
@@ -33,13 +36,20 @@ class Judges:
         """`events` hears what the judges do; `tally` is what the jurors of a panel did."""
         events = events or NoEvents()
         self._jurors = [_open_juror(settings, listed, events) for listed in _jurors(settings)]
-        self._panel, self.tally = _open_panel(settings, self._jurors, events)
+        early = [EarlyJuror(juror) for juror in self._jurors] if settings.comparison.start == "eager" else None
+        self._panel, self.tally = _open_panel(settings, early or self._jurors, events)
+        self._early = None if early is None else _early_rules(settings, early, self._panel.judge)
 
     async def judge(self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None = None) -> Judgement:
         """Judge the answers of one group; see `Panel.judge`. The judgement says what it cost."""
         with group_accounts() as accounts:
             judgement = await self._panel.judge(topic, texts, slots)
         return replace(judgement, usage=usages_of(accounts))
+
+    @property
+    def open_early(self) -> Callable[[Topic, int], EarlyGroup] | None:
+        """Opens a group, of a topic and a size, that is judged as its members come (F7); None where none is."""
+        return None if self._early is None else partial(EarlyGroup, self._early)
 
     async def reachable(self) -> str | None:
         """None where a juror can be asked (H8), else why none can."""
@@ -124,8 +134,16 @@ def _open_juror(settings: Settings, listed: Listed, events: JudgeEvents) -> Judg
     return opened(first, rules, others=others, events=events)
 
 
+def _early_rules(settings: Settings, jurors: Sequence[EarlyJuror], judge: JudgeSlots) -> EarlyRules:
+    """Of jurors that take turns, the first one is asked early."""
+    rules = _panel_rules(settings, _jurors(settings)[0][0][1])
+    in_turn = len(jurors) > 1 and settings.comparison.jurors == "in_turn"
+    first_asked = (lambda pair: turns(pair, len(jurors))[:1]) if in_turn else (lambda _: range(len(jurors)))
+    return EarlyRules(jurors, rules, first_asked, judge)
+
+
 def _open_panel(
-    settings: Settings, jurors: Sequence[Judge[Any]], events: JudgeEvents
+    settings: Settings, jurors: Sequence[Comparer[Any]], events: JudgeEvents
 ) -> tuple[Panel[Any] | AllJury | TurnsJury, Tally]:
     """What judges whole groups with these jurors, and what they do."""
     firsts = [listed[0] for listed in _jurors(settings)]
@@ -142,7 +160,7 @@ def _open_panel(
     return in_turn, in_turn.tally
 
 
-def _single_panel(settings: Settings, judge: JudgeSettings, juror: Judge[Any], events: JudgeEvents) -> Panel[Any]:
+def _single_panel(settings: Settings, judge: JudgeSettings, juror: Comparer[Any], events: JudgeEvents) -> Panel[Any]:
     rules = _panel_rules(settings, judge)
     if not isinstance(juror, ListwiseJudge):
         return Panel(juror, rules, events)

@@ -71,7 +71,7 @@ class Metrics(Collector):
         self._calls = dict.fromkeys(CALL_RESULTS, 0)
         self._tokens = dict.fromkeys(TOKEN_KINDS, 0)
         self._ambiguous = self._defaulted = 0
-        self._flat = self._saved = 0
+        self._flat = self._saved = self._wasted = 0
         self._watched: list[Watched] = []
 
         def durations(name: str, help_: str, buckets: Sequence[float] = _SECONDS) -> Callable[[float], None]:
@@ -118,6 +118,8 @@ class Metrics(Collector):
         yield Watched("groupjudge_flat_groups_total", "Groups whose rewards are all equal.", lambda: self._flat)
         saved = "Judge calls that equal answers made needless."
         yield Watched("groupjudge_judge_calls_saved_total", saved, lambda: self._saved)
+        wasted = "Judge calls made early for groups that never became complete, or did not need them."
+        yield Watched("groupjudge_judge_calls_wasted_total", wasted, lambda: self._wasted)
 
     # -- the routes
     def replied(self, route: str, code: str) -> None:
@@ -141,6 +143,9 @@ class Metrics(Collector):
 
     def rewarded(self, rewards: Sequence[float]) -> None:
         self.history.rewarded(rewards)
+
+    def wasted(self, calls: int) -> None:
+        self._wasted += calls
 
     def failed(self, group: str, attempt: int, why: str) -> None:
         self.history.failed(group, attempt, why)

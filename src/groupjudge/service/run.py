@@ -201,7 +201,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     analyst = _analyst(settings, spool)
     judges = Judges(settings, metrics)
     try:
-        host = Host(Book(_limits(settings)), judges.judge, metrics)
+        host = Host(Book(_limits(settings)), judges.judge, metrics, open_early=judges.open_early)
         reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
         at_once = AtOnce(judges.judge, settings.group.judging_timeout_s, metrics)
         insides = Insides(host, reader, spool, judges, at_once, settings.retention)
@@ -268,5 +268,6 @@ def _limits(settings: Settings) -> Limits:
         max_attempt_records=settings.retention.max_attempt_records,
         max_active_groups=settings.limits.max_active_groups,
         default_score=settings.scoring.default_score,
+        eager=settings.comparison.start == "eager",
         min_members=settings.group.min_members if settings.group.on_collection_timeout == "judge_present" else None,
     )
