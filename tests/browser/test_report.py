@@ -117,13 +117,13 @@ async def test_a_chosen_group_is_shown_with_its_matrix(browser: Browser, report:
     assert len(names) == 6
     assert (await text(page, "sample-note")).startswith("All groups of the run are kept in this page.")
     await page.select_option("#chooser", label="line 3 (first)")
-    assert await page.locator(".answer h4").all_inner_texts() == ["#0\n3.00", "#1\n3.00"]
+    assert await page.locator(".answer h4").all_inner_texts() == ["#0\n3.00 ± 1.00", "#1\n3.00 ± 1.00"]
     assert await text(page, "question") == "user\nfirst"
     z = await page.evaluate("document.getElementById('plot-matrix').data[0].z")
     assert z == [[None, 2], [2, None]]
     assert await page.locator("#plot-matrix .heatmaplayer .heatmap-label").all_text_contents() == ["4.0 : 2.0"] * 2
     await page.click("#previous")
-    assert await page.locator(".answer h4").all_inner_texts() == ["#0\n5.00", "#1\n1.00"]
+    assert await page.locator(".answer h4").all_inner_texts() == ["#0\n5.00 ± 0.00", "#1\n1.00 ± 0.00"]
     assert await page.locator(".answer pre").all_inner_texts() == ["steady A", "steady Bsteady Bsteady B"]
     await page.click("#next")
     await page.click("#next")
