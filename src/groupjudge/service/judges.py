@@ -22,7 +22,7 @@ from groupjudge.judging.turns import turns
 from groupjudge.judging.usage import Budget, Meter, Prices, group_accounts, usages_of
 from groupjudge.model import AnswerTexts, Judgement, JudgeUsage, Slot, Topic
 from groupjudge.scoring import ListRules, ScoringRules
-from groupjudge.settings import JudgeSettings, Settings, juror_name, jurors_of, name_of
+from groupjudge.settings import ComparisonSettings, JudgeSettings, Settings, juror_name, jurors_of, name_of
 
 T = TypeVar("T")
 Listed: TypeAlias = Sequence[tuple[str, JudgeSettings]]
@@ -103,8 +103,9 @@ def most_calls(settings: Settings) -> int:
 
 
 def rules_of(settings: Settings) -> str:
-    """What rewards hang on, as a text that is the same where that is the same. Where a judge is found is no part."""
-    shared = {"comparison": True, "scoring": True}
+    """What rewards hang on, as a text that is the same where that is the same. Where a judge is found is no part, nor
+    when it is asked."""
+    shared: dict[str, Any] = {"comparison": set(ComparisonSettings.model_fields) - {"start"}, "scoring": True}
     kept = [] if settings.judges is None else [numbers[0] for numbers in jurors_of(settings.judges).values()]
     if settings.judges is not None and len(kept) > 1:
         items: Any = {number: {"format", "model", "juror"} for number in kept}
