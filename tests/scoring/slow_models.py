@@ -61,10 +61,26 @@ def leads_of(verdicts: Sequence[Verdict]) -> list[float]:
     if not any(scores) or not any(rankings):
         return scores
     one, other = (reliability(verdicts, values, -1, 0.7) for values in (scores, rankings))
+    other = agreeing(verdicts, scores, rankings, one, other)
     weights = one / (1 - one), other / (1 - other)
     scale = math.sqrt(one * fmean(s * s for s in scores) / (other * fmean(r * r for r in rankings)))
     joined = [(weights[0] * s + weights[1] * scale * r) / sum(weights) for s, r in zip(scores, rankings, strict=True)]
     return centred(joined)
+
+
+def agreeing(
+    verdicts: Sequence[Verdict], scores: Sequence[float], rankings: Sequence[float], one: float, other: float
+) -> float:
+    """The ranking's reliability, drawn towards what its correlation with the scores says, ties apart."""
+    untied = [n for n, verdict in enumerate(verdicts) if verdict.score_1 != verdict.score_2]
+    if not untied:
+        return other
+    a, b = (centred([values[n] for n in untied]) for values in (scores, rankings))
+    size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+    correlation = max(0.0, sum(x * y for x, y in zip(a, b, strict=True)) / size) if size else 0.0
+    own, more = 64 + len(verdicts), 2 * len(untied)
+    drawn = (own * other + more * min(correlation**2 / one, 0.95)) / (own + more)
+    return min(max(drawn, 0.02), 0.95)
 
 
 def levels_of(verdicts: Sequence[Verdict]) -> tuple[list[float], float]:

@@ -9,7 +9,13 @@ Two verdicts that share an answer share its quality and nothing else. So the mea
 evidence, signed so that the shared answer counts as the first, is the variance v of the qualities as this kind of
 evidence sees them, free of noise; and a single one has the variance 2 v + noise (of a level v/4 and v/2 + noise). What
 is signal is the kind's *reliability*. Few verdicts say little about it, so it is drawn towards a prior worth
-`PRIOR_VERDICTS` verdicts. A lead joins the first two kinds, each by signal to noise, on the score's scale.
+`PRIOR_VERDICTS` verdicts.
+
+Scores and rankings of one verdict see the same answers, each with noise of its own, so the square of their correlation
+is the product of both reliabilities. By it a ranking that does not go with the scores loses its weight after few
+verdicts, long before enough of them share an answer. (A ranking, since rewards are on the scale of scores: which of the
+two is wrong where they disagree, a correlation does not say.) A lead joins the first two kinds, each by signal to
+noise, on the score's scale.
 
 Every reduction is a `math.fsum`, which rounds once: no order of verdicts or members changes a bit (J20).
 """
@@ -33,6 +39,9 @@ PRIOR_VERDICTS = 64
 PRIOR_LEAD, PRIOR_LEVEL = 0.7, 0.35
 """Reliabilities before any verdict is seen: a judge as judges are, neither perfect nor blind."""
 RELIABILITY = (0.02, 0.95)
+AGREEING = 2
+"""How many verdicts' worth of shared answers one verdict's agreement is worth: it compares two numbers on the same two
+answers, where a shared answer is half of what two verdicts compare."""
 LEVEL_WEIGHT = (0.1, 4.0)
 """Bounds of how much a level tells beside a lead. At the upper one scores are taken as the plain mean takes them."""
 RIDGE = (0.05, 1.0)
@@ -152,11 +161,28 @@ def _joined(verdicts: Sequence[Verdict], by_score: _Kind, by_ranking: _Kind) -> 
     """Both kinds of lead as one, on the score's scale."""
     if not by_score.weight or not by_ranking.weight:
         return by_score  # rankings alone have no place on the score's scale but the one that ties give them
+    by_ranking = _agreeing(verdicts, by_ranking, by_score)
     part = by_ranking.weight / (by_score.weight + by_ranking.weight)
     scale = by_score.signal / by_ranking.signal
     joined = [a * (1 - part) + b * scale * part for a, b in zip(by_score.values, by_ranking.values, strict=True)]
     least = _NOTHING * max(map(abs, by_score.values))
     return _lead_kind(verdicts, joined if max(map(abs, joined)) > least else [0.0] * len(joined))
+
+
+def _agreeing(verdicts: Sequence[Verdict], by_ranking: _Kind, by_score: _Kind) -> _Kind:
+    """The ranking's evidence with what its agreement with the scores says of its reliability. A tie takes its lead from
+    the ranking, and says nothing of that."""
+    untied = [place for place, verdict in enumerate(verdicts) if not needs_tiebreak(verdict)]
+    if not untied:
+        return by_ranking
+    rankings, scores = (_centred([kind.values[place] for place in untied]) for kind in (by_ranking, by_score))
+    size = math.sqrt(mean_square(rankings) * mean_square(scores))
+    correlation = max(0.0, math.fsum(map(mul, rankings, scores)) / len(untied) / size) if size else 0.0
+    seen = min(correlation**2 / by_score.reliability, RELIABILITY[1])
+    own, more = PRIOR_VERDICTS + len(verdicts), AGREEING * len(untied)
+    reliability = _within((own * by_ranking.reliability + more * seen) / (own + more), RELIABILITY)
+    variance = mean_square(by_ranking.values)
+    return _Kind(by_ranking.values, math.sqrt(reliability * variance / 2), reliability)
 
 
 def _weights(lead: _Kind, level: _Kind) -> tuple[float, float]:
