@@ -20,7 +20,7 @@ import httptools
 import msgspec
 import uvloop
 
-from benchmarks.processes import take_commands
+from benchmarks.processes import no_collections, take_commands
 
 
 class Judge:
@@ -107,8 +107,9 @@ async def main(delay_s: float) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Connection(judge), "127.0.0.1", 0, backlog=4096)
     take_commands({"hold": judge.hold, "release": judge.release, "stats": judge.stats, "own": judge.own})
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
-    await server.serve_forever()
+    with no_collections():
+        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+        await server.serve_forever()
 
 
 if __name__ == "__main__":

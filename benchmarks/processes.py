@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -110,6 +111,19 @@ async def child(*arguments: str) -> AsyncIterator[Child]:
                 assert stream is not None
                 with suppress(OSError):
                     stream.close()
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Keep this process from stopping for its own garbage while it measures another."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def take_commands(commands: dict[str, Callable[..., object]]) -> None:

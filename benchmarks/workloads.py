@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import bodies
 from benchmarks.load import MINIMAL, Body, Load, N, Shape, as_body, group_of
-from benchmarks.processes import Child, child, cpu_s, forget_peak, memory_mb
+from benchmarks.processes import Child, child, cpu_s, forget_peak, memory_mb, no_collections
 from benchmarks.table import Row
 
 P1, P2, P3 = Shape(), Shape(8_192, 2_048), Shape(65_536, 16_384)
@@ -262,18 +262,19 @@ async def latency(groups_at_once: int = 512, delay_s: float = 20.0) -> list[Row]
         if counts:
             last[f"Question of {name}?"] = took[-1]
 
-    async with judged(f"judge.max_concurrency={2 * groups_at_once * N}", delay_s=delay_s) as (server, judge):
-        load = Load(server.address)
-        full = time.perf_counter() + delay_s + 1.0
-        running = []
-        for number in range(2 * groups_at_once):
-            first = full + delay_s * rng.uniform(-1, 1)
-            moments = sorted(first + rng.random() for _ in members)
-            running.append(asyncio.create_task(one(load, f"group-{number}", moments, counts=first > full)))
-        await asyncio.gather(*running)
-        own: dict[str, Any] = await judge.ask("own")
-        peak = (await judge.ask("stats"))["peak"] / N
-        load.close()
+    with no_collections():
+        async with judged(f"judge.max_concurrency={2 * groups_at_once * N}", delay_s=delay_s) as (server, judge):
+            load = Load(server.address)
+            full = time.perf_counter() + delay_s + 1.0
+            running = []
+            for number in range(2 * groups_at_once):
+                first = full + delay_s * rng.uniform(-1, 1)
+                moments = sorted(first + rng.random() for _ in members)
+                running.append(asyncio.create_task(one(load, f"group-{number}", moments, counts=first > full)))
+            await asyncio.gather(*running)
+            own: dict[str, Any] = await judge.ask("own")
+            peak = (await judge.ask("stats"))["peak"] / N
+            load.close()
     above = sorted(1e3 * (took - own[question]) for question, took in last.items())
     p50, p99 = above[len(above) // 2], above[int(0.99 * len(above))]
     note = f"p50 {p50:.2f}; {peak:.0f} groups in flight, {N * groups_at_once / delay_s:.0f} requests/s"
