@@ -206,6 +206,8 @@ async def test_none_and_one_need_no_judge(client: Client, judge: TextJudge, grou
         ({"question": None}, ["question"]),
         ({"question": 5}, ["question"]),
         ({"question": [5]}, ["question", 0]),
+        ({"question": []}, ["question"]),
+        ({"question": [{"content": "no role"}, {"role": 5, "content": "x"}]}, ["question"]),
         ({"answers": None}, ["answers"]),
         ({"answers": "x"}, ["answers"]),
         ({"answers": ["x", 7]}, ["answers", 1]),

@@ -87,6 +87,17 @@ async def test_a_known_outcome_is_answered_at_once_with_the_echo(client: Client,
     assert reply.json == rewarded(group, 2)
 
 
+@pytest.mark.parametrize(("name", "place"), [(".", "%2E"), ("..", "%2E%2E"), ("...", "...")])
+async def test_an_id_of_dots_is_no_folder_in_its_place(client: Client, name: str, place: str) -> None:
+    """A2: who follows a place would take `.` and `..` for folders, and ask for another group."""
+    group = Group(name, 2)
+    reply = await leave(client, group.body(0))
+    assert reply.headers["location"] == f"/v1/groups/{place}/0/0"
+    await leave(client, group.body(1))
+    told = await client.get(f"/v1/groups/{place}/0/0?wait=60")
+    assert told.json == rewarded(group, 0)
+
+
 async def test_a_member_id_has_its_slot_in_the_place(client: Client, group: Group) -> None:
     """A2, A3: the place names the slot that the server gave."""
     ids = [f"m{n}" for n in range(4)]

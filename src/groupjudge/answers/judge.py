@@ -47,6 +47,9 @@ class _Reader:
     def read(self, max_size: int) -> JudgeRequest:
         question = self._top.get("question")
         check_question(question, ("question",), self._problems)
+        if isinstance(question, list) and not conversation(question):
+            what = "must hold a message: an object with a role (user, assistant, system, developer) and content"
+            self._problems.add("question", msg=what, type="no_message")
         answers = self._answers(max_size)
         principle = self._string("principle", None)
         group_id, attempt = self._string("id", MAX_ID_LENGTH), self._attempt()

@@ -194,9 +194,14 @@ class Place(NamedTuple):
     slot: Slot
 
 
+def _segment(group_id: GroupId) -> str:
+    """The id in a path. Of dots alone, it would be taken for the folder itself or the one above."""
+    return group_id.replace(".", "%2E") if group_id in (".", "..") else quote(group_id, safe="")
+
+
 def pending(place: Place, member_id: str | None, *, applied: bool = False) -> Reply:
     """202: the member's outcome is to be fetched (A2). `applied`: this answers `Prefer: respond-async`."""
-    where = f"/v1/groups/{quote(place.group_id, safe='')}/{place.attempt}/{place.slot}".encode()
+    where = f"/v1/groups/{_segment(place.group_id)}/{place.attempt}/{place.slot}".encode()
     headers = ((b"location", where), (b"retry-after", b"%d" % PENDING_RETRY_S))
     preference = ((b"preference-applied", b"respond-async"),) if applied else ()
     return json_reply({"status": "pending", **_identity(place, member_id)}, 202, headers + preference)
