@@ -47,7 +47,11 @@ class _Reader:
     def read(self, max_size: int) -> JudgeRequest:
         question = self._top.get("question")
         check_question(question, ("question",), self._problems)
-        if isinstance(question, list) and not conversation(question):
+        if (
+            isinstance(question, list)
+            and all(isinstance(item, dict) for item in question)
+            and not conversation(question)
+        ):
             what = "must hold a message: an object with a role (user, assistant, system, developer) and content"
             self._problems.add("question", msg=what, type="no_message")
         answers = self._answers(max_size)
