@@ -13,7 +13,7 @@ import pytest
 from tests.support.judges import Received, Reply, StubJudge, http, responses
 
 from .calling import BOUND_S
-from .groups import TextJudge, rewards_of, shown
+from .groups import GARBLED, TextJudge, rewards_of, shown
 from .serving import ROOT, command, environment
 
 QUESTIONS = [{"id": f"q{n}", "question": f"{n}?", "answers": [f"a {n}", f"b {n}", f"c {n}"]} for n in range(5)]
@@ -126,6 +126,17 @@ async def test_the_rest_is_judged_where_failures_are_not_in_a_row(tmp_path: Path
     assert "200 groups judged with 400 verdicts; 200 failed (the next run judges them again)" in said
 
 
+async def test_default_scores_are_counted_where_people_look(tmp_path: Path) -> None:
+    """H14, J13: in the summary."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(lines([*QUESTIONS, {"question": "?", "answers": [GARBLED, "a", "b"]}]))
+    async with TextJudge() as judge:
+        lenient = ("--set", "judge.on_unreadable=default_scores")
+        status, said = await judged(judge, str(source), "--out", str(out), *lenient)
+    assert status == 0, said
+    assert "6 groups judged with 18 verdicts, 2 of them default scores\n" in said
+
+
 async def test_a_bar_shows_how_far_judging_is(tmp_path: Path) -> None:
     """H14: on a terminal: groups done of all, verdicts a second, failures, time left."""
     source, out = tmp_path / "in", tmp_path / "out"
@@ -143,7 +154,7 @@ async def test_a_bar_shows_how_far_judging_is(tmp_path: Path) -> None:
         os.close(theirs)
         said = await asyncio.wait_for(asyncio.to_thread(_all_of, ours), BOUND_S)
         assert await asyncio.wait_for(process.wait(), BOUND_S) == 0
-    for part in ("5/5", "groups, ", " verdicts/s, ", "0 failures", "left"):
+    for part in ("5/5", "groups, ", " verdicts/s, ", "0 default scores, ", "0 failures", "left"):
         assert part in said
 
 

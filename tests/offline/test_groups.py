@@ -80,10 +80,72 @@ def test_rows_of_a_rollouts_file_are_grouped_in_any_order(order: tuple[int, ...]
 
 def test_groups_that_stay_incomplete_come_at_the_end() -> None:
     """H14: a rollouts group of which rows are missing is judged with those that are there."""
-    whole, partial = groups(rollout(1, "b", task=5), rollout(0, "x", task=6), rollout(1, "y", task=6))
+    rows = [rollout(slot, f"{task}/{slot}", task) for task in (5, 6) for slot in (2, 0, 1)]
+    whole, partial = groups(rows[0], rows[2], *rows[3:], size=3)
     assert isinstance(partial, FileGroup)
     assert isinstance(whole, FileGroup)
-    assert (whole.id, partial.id, partial.slots) == ("task:6", "task:5", (1,))
+    assert (whole.id, partial.id, partial.slots) == ("task:6", "task:5", (1, 2))
+
+
+@pytest.mark.parametrize("name", [{}, {"_ng_group_id": "G"}])
+def test_a_lone_member_of_a_larger_group_is_a_bad_line(name: dict[str, str]) -> None:
+    """H14: there is nothing to compare it with, so it has no reward. A group of one is whole."""
+    (bad,) = groups(rollout(1, "alone", **name), size=4)
+    assert isinstance(bad, BadLine)
+    assert bad.line == 1
+    assert "1 of 4 members" in bad.reason
+    (group,) = groups(rollout(0, "one", **name), size=1)
+    assert isinstance(group, FileGroup)
+
+
+@pytest.mark.parametrize("text", ["1", "other"])
+def test_a_row_that_comes_after_its_group_is_a_bad_line(text: str) -> None:
+    """H14: it is in no second group, the same answer or another. Another attempt is another group."""
+    rows = [rollout(slot, str(slot), _ng_group_id="G") for slot in range(4)]
+    late = rollout(1, text, _ng_group_id="G")
+    group, bad, *others = groups(*rows, late, *(row | {"_ng_group_attempt": 1} for row in rows), size=4)
+    assert isinstance(group, FileGroup)
+    assert isinstance(bad, BadLine)
+    assert bad.line == 5
+    assert "'G'" in bad.reason
+    assert "earlier lines" in bad.reason
+    assert [(each.lines, each.attempt) for each in others if isinstance(each, FileGroup)] == [((6, 7, 8, 9), 1)]
+    assert len(others) == 1
+
+
+def test_a_task_may_come_again_as_another_group() -> None:
+    """H14: a task index says nothing of the epoch, so a second full group is a group of its own."""
+    rows = [rollout(slot, str(slot)) for slot in range(2)]
+    assert [each.lines for each in groups(*rows, *rows) if isinstance(each, FileGroup)] == [(1, 2), (3, 4)]
+
+
+def test_attempts_are_told_apart() -> None:
+    """H14: two attempts of one id are two groups, and each knows which it is; a group on one line has none."""
+    rows = [rollout(slot, "a", _ng_group_id="G", _ng_group_attempt=attempt) for attempt in (0, 3) for slot in (0, 1)]
+    found = groups(*rows, {"question": "?", "answers": ["a"]})
+    assert [each.attempt for each in found if isinstance(each, FileGroup)] == [0, 3, None]
+
+
+def test_a_member_id_takes_one_slot() -> None:
+    """A3, H14: a repeated row of a member without a slot is that member still, and no slot is given twice."""
+    named = [rollout(0, text, _ng_group_id="G", _ng_member_id=text) for text in ("a", "a", "b")]
+    for row in named:
+        del row["_ng_rollout_index"]
+    (group,) = groups(rollout(1, "c", _ng_group_id="G"), *named, size=3)
+    assert isinstance(group, FileGroup)
+    assert [text.answer for text in group.texts] == ["a", "c", "b"]
+    (bad,) = groups(named[0], named[1])
+    assert isinstance(bad, BadLine)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    """H14: as some editors write it; elsewhere it makes a line bad."""
+    row = b'{"question": "?", "answers": ["a"]}'
+    mark = "\ufeff".encode()
+    first, second = groups(mark + row, mark + row)
+    assert isinstance(first, FileGroup)
+    assert isinstance(second, BadLine)
+    assert groups(mark) == []
 
 
 def test_rows_that_do_not_fit_their_group_are_bad_lines() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from groupjudge.errors import ConfigurationError, JudgeFailed
 from groupjudge.model import AnswerTexts, Judgement, Topic, Verdict
 from groupjudge.offline.command import Request, run
 from groupjudge.offline.results import Done, Output, read_rows
+from groupjudge.offline.run import JudgeGroup
+
+from .test_groups import rollout
 
 GROUPS = [
     {"id": "a", "question": "which?", "answers": ["3", "5", "1"]},
@@ -54,7 +58,7 @@ def write(path: Path, rows: Sequence[object]) -> str:
     return str(path)
 
 
-async def play(judge: Judge, source: str, out: Path, **options: object) -> tuple[bool, str]:
+async def play(judge: JudgeGroup, source: str, out: Path, **options: object) -> tuple[bool, str]:
     said = io.StringIO()
     request = Request(source, out, default_size=2, max_size=16, **options)  # type: ignore[arg-type]
     tally = await run(request, judge, Console(file=said, width=200))
@@ -165,6 +169,54 @@ async def test_pairs_and_best_answers(judge: Judge, tmp_path: Path, plain: bool)
         assert found[0]["rejected"] == [{"role": "assistant", "content": "1"}]
     bests = [json.loads(line) for line in best.read_text().splitlines()]
     assert [(row["id"], row["slot"], row["answer"]) for row in bests] == [("a", 1, "5"), ("b", 0, "2"), ("c", 1, "4")]
+
+
+async def test_best_leaves_out_default_scores_and_says_where_answers_tie(tmp_path: Path) -> None:
+    """H14, J13: where default scores stood in for verdicts no answer is the best; of equals the first slot is written,
+    with how many share its reward."""
+
+    class Partly(Judge):
+        async def __call__(self, topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+            judgement = await super().__call__(topic, texts)
+            unread = topic.conversation[0].content == "which?"
+            return replace(judgement, failure_kind="unreadable", failure_reason="hm") if unread else judgement
+
+    source, best = write(tmp_path / "in", GROUPS), tmp_path / "best"
+    _, said = await play(Partly(), source, tmp_path / "out", best=best)
+    rows = [json.loads(line) for line in best.read_text().splitlines()]
+    assert [(row["id"], row["slot"], row["tied"]) for row in rows] == [("b", 0, 2), ("c", 1, 1)]
+    assert "2 best answers in" in said
+    assert "1 group without a best answer" in said
+
+
+@pytest.mark.parametrize("reason", ["it is down", "it is down.", "it is down. ."])
+async def test_the_reason_for_giving_up_is_one_sentence(tmp_path: Path, reason: str) -> None:
+    """H14: however the judge's own words end."""
+
+    async def judge(topic: Topic, texts: Sequence[AnswerTexts]) -> Judgement:
+        raise JudgeFailed(reason, "down")
+
+    source = write(tmp_path / "in", [GROUPS[0]] * 70)
+    _, said = await play(judge, source, tmp_path / "out", give_up_after=1)
+    assert "the last because it is down. What was judged is kept" in said
+
+
+async def test_rows_of_two_attempts_are_told_apart(judge: Judge, tmp_path: Path) -> None:
+    """H14: `attempt` stands in the row and beside the best answer. Rows written without it are taken up as they are."""
+    rows = [rollout(slot, "1", _ng_group_id="G", _ng_group_attempt=attempt) for attempt in (0, 1) for slot in (0, 1)]
+    source, out, best = write(tmp_path / "in", rows), tmp_path / "out", tmp_path / "best"
+    await play(judge, source, out, best=best)
+    for path in (out, best):
+        assert [(row["id"], row["attempt"]) for row in map(json.loads, path.read_text().splitlines())] == [
+            ("G", 0),
+            ("G", 1),
+        ]
+    old = out.read_text().replace('"attempt":0,', "").replace('"attempt":1,', "")
+    out.write_text(old)
+    judge.asked.clear()
+    assert (await play(judge, source, out, best=best))[0]
+    assert judge.asked == []
+    assert out.read_text() == old
 
 
 @pytest.mark.parametrize(

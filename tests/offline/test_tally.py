@@ -38,6 +38,14 @@ def test_the_summary_speaks_of_one_and_of_many() -> None:
     )
 
 
+def test_the_summary_says_how_many_verdicts_were_default_scores() -> None:
+    """H14, J13: a run full of them must not look like a good one."""
+    assert (
+        Tally(judged=2, verdicts=6, defaulted=4).summary()
+        == "2 groups judged with 6 verdicts, 4 of them default scores"
+    )
+
+
 def test_the_pace_is_that_of_the_last_half_minute() -> None:
     """H14: what was fast long ago says nothing about now."""
     pace = Pace()

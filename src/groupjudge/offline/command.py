@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -111,17 +111,21 @@ def _progress(console: Console, total: int | None) -> Iterator[Callable[[Tally, 
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("groups, {task.fields[pace]:.1f} verdicts/s, {task.fields[failures]} failures"),
+        TextColumn(
+            "groups, {task.fields[pace]:.1f} verdicts/s, {task.fields[defaulted]} default scores, "
+            "{task.fields[failures]} failures"
+        ),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("groups", total=total, pace=0.0, failures=0)
+        bar = progress.add_task("groups", total=total, pace=0.0, defaulted=0, failures=0)
 
         def tell(tally: Tally, message: str | None) -> None:
             rate = pace.per_second(time.monotonic(), tally.verdicts)
-            progress.update(bar, completed=tally.done, pace=rate, failures=tally.failures.count)
+            counts: dict[str, Any] = {"defaulted": tally.defaulted, "failures": tally.failures.count}
+            progress.update(bar, completed=tally.done, pace=rate, **counts)
             if message is not None:
                 console.print(message, markup=False, highlight=False, soft_wrap=True)
 
@@ -155,6 +159,7 @@ def _write_beside(request: Request, source: Path, report: Report | None, console
     """The files that are made from the input and its rewards, all in one pass."""
     if request.pairs is None and request.best is None and report is None:
         return
+    without_best = 0
     with ExitStack() as files:
         pairs = files.enter_context(LinesFile(request.pairs)) if request.pairs else None
         bests = files.enter_context(LinesFile(request.best)) if request.best else None
@@ -162,19 +167,25 @@ def _write_beside(request: Request, source: Path, report: Report | None, console
             rewards = row["rewards"]
             if pairs and (preferred := pair(group, rewards, conversational=not request.plain)):
                 pairs.add(preferred)
-            if bests:
+            if bests and row.get("failure_kind") is None:
                 bests.add(best(group, rewards))
+            elif bests:
+                without_best += 1
             if report:
                 report.add(group, row)
     for written, noun in ((pairs, "preference pair"), (bests, "best answer")):
         if written:
             console.print(f"{counted(written.count, noun)} in {written.path}", markup=False, soft_wrap=True)
+    if without_best:
+        why = "default scores stood in for verdicts"
+        console.print(f"{counted(without_best, 'group')} without a best answer: {why}", markup=False, soft_wrap=True)
 
 
 def _gave_up(tally: Tally) -> str:
+    last = tally.failures.last.rstrip(". ")
     if tally.spent:
-        return f"stopped: {tally.failures.last}. What was judged is kept, and the same command goes on from there"
+        return f"stopped: {last}. What was judged is kept, and the same command goes on from there"
     return (
-        f"gave up: {tally.failures.in_a_row} groups in a row failed, the last because {tally.failures.last}. "
+        f"gave up: {tally.failures.in_a_row} groups in a row failed, the last because {last}. "
         "What was judged is kept: mend the judge and run the same command again (--give-up-after sets the number)"
     )

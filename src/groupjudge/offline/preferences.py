@@ -61,12 +61,18 @@ def pair(group: FileGroup, rewards: list[float], *, conversational: bool) -> dic
 
 
 def best(group: FileGroup, rewards: list[float]) -> dict[str, Any]:
-    """The best answer of a group (the first of equals)."""
+    """The best answer of a group (the first of equals); `tied` is how many answers have its reward, itself among
+    them."""
     slot = best_of(rewards)
-    prompt = [message._asdict() for message in group.topic.conversation]
-    answer, reward = written(group.texts[slot]), rewards[slot]
-    return {"line": group.line, "id": group.id, "slot": group.slots[slot], "prompt": prompt, "answer": answer} | {
-        "reward": reward
+    return {
+        "line": group.line,
+        "id": group.id,
+        "attempt": group.attempt,
+        "slot": group.slots[slot],
+        "prompt": [message._asdict() for message in group.topic.conversation],
+        "answer": written(group.texts[slot]),
+        "reward": rewards[slot],
+        "tied": rewards.count(rewards[slot]),
     }
 
 

@@ -145,6 +145,7 @@ def row_of(group: FileGroup, judgement: Judgement, usage: Usage, digest: str) ->
         "lines": list(group.lines),
         "input": digest,
         "id": group.id,
+        "attempt": group.attempt,
         "slots": list(group.slots),
         "rewards": list(judgement.rewards),
         "verdicts": [verdict._asdict() for verdict in judgement.verdicts],

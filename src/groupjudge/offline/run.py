@@ -87,5 +87,6 @@ async def _judge_one(group: FileGroup, output: Output, judge: JudgeGroup, tally:
     output.write(group, judgement, used)
     tally.judged += 1
     tally.verdicts += len(judgement.verdicts)
+    tally.defaulted += used.defaulted
     tally.failures.in_a_row = 0
     tell(tally, None)

@@ -47,12 +47,14 @@ class Failures:
 
 @dataclass(slots=True)
 class Tally:
-    """Groups judged now, found done, and failed; lines that are no good. `gave_up`: whether judging was stopped because
+    """Groups judged now, found done, and failed; lines that are no good. Of the verdicts of groups judged now, default
+    scores stood in for `defaulted`. `gave_up`: whether judging was stopped because
     too many groups in a row failed, or what the judge may cost is used up (`spent`)."""
 
     judged: int = 0
     skipped: int = 0
     verdicts: int = 0
+    defaulted: int = 0
     failures: Failures = field(default_factory=Failures)
     bad_lines: int = 0
     gave_up: bool = False
@@ -71,6 +73,8 @@ class Tally:
     def summary(self) -> str:
         """In one line for people."""
         parts = [f"{counted(self.judged, 'group')} judged with {counted(self.verdicts, 'verdict')}"]
+        if self.defaulted:
+            parts[0] += f", {self.defaulted:,} of them default scores"
         if self.skipped:
             parts.append(f"{self.skipped:,} had been judged before")
         if self.failures.count:
