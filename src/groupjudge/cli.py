@@ -147,7 +147,9 @@ def judge(config: Path | None, sets: tuple[str, ...], source: str, out: Path, **
     from groupjudge.offline.command import Request, run
     from groupjudge.offline.usage import UsageEvents
     from groupjudge.service.judges import judge_with, rules_of
+    from groupjudge.service.logs import configure_logs
 
+    configure_logs()
     parts = rules_of(settings)
     request = Request(source, out, settings.group.size, settings.limits.max_group_size, **options, rules=parts)
     console = Console(stderr=True)

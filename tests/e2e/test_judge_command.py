@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import pty
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.judges import Received, Reply, StubJudge, http, responses
 
-from .calling import BOUND_S
+from .calling import BOUND_S, until
 from .groups import GARBLED, TextJudge, rewards_of, shown
 from .serving import ROOT, command, environment
 
@@ -27,11 +28,13 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-async def judged(judge: StubJudge, *arguments: str, stdin: bytes = b"") -> tuple[int, str]:
+async def judged(
+    judge: StubJudge, *arguments: str, stdin: bytes = b"", limits: dict[str, int] | None = None
+) -> tuple[int, str]:
     """The exit status and what was said."""
     sets = ("--set", "judge.format=responses", "--set", f"judge.base_url={judge.base_url}", "--set", "judge.retries=0")
     process = await asyncio.create_subprocess_exec(
-        *command("judge", *arguments, *sets),
+        *command("judge", *arguments, *sets, limits=limits),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -135,6 +138,74 @@ async def test_default_scores_are_counted_where_people_look(tmp_path: Path) -> N
         status, said = await judged(judge, str(source), "--out", str(out), *lenient)
     assert status == 0, said
     assert "6 groups judged with 18 verdicts, 2 of them default scores\n" in said
+
+
+async def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path) -> None:
+    """H13, H14: the error names the file, the summary says what was judged; the next run judges the rest."""
+    many = [{"id": f"{n}", "question": f"{n}?", "answers": ["a", "b"]} for n in range(100)]
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(lines(many))
+    async with TextJudge() as judge:
+        status, said = await judged(judge, str(source), "--out", str(out), limits={"RLIMIT_FSIZE": 20_000})
+        written = out.read_bytes().count(b"\n")
+        assert (status, 0 < written < 100) == (1, True), said
+        assert said.splitlines()[-1] == f"groupjudge: error: {out}: File too large"
+        assert f"{written} groups judged with {2 * written} verdicts" in said
+        status, said = await judged(judge, str(source), "--out", str(out))
+    assert status == 0, said
+    assert sorted(int(row["id"]) for row in read(out)) == list(range(100))
+    assert f"{written} had been judged before" in said
+
+
+async def test_an_interrupted_run_says_what_was_judged(tmp_path: Path) -> None:
+    """H13, H14: Ctrl-C ends with status 130 after the summary, and what was judged is kept."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(lines(QUESTIONS))
+    async with TextJudge() as judge:
+        judge.hold()
+        process = await asyncio.create_subprocess_exec(
+            *command("judge", str(source), "--out", str(out), "--set", "judge.format=responses"),
+            *("--set", f"judge.base_url={judge.base_url}"),
+            stderr=asyncio.subprocess.PIPE,
+            env=environment(),
+        )
+        await judge.until(lambda: judge.in_flight == 15)
+        judge.let_go_of(lambda request: shown(request)[0] == "0?")
+
+        async def is_written() -> bool:
+            return out.read_bytes().count(b"\n") == 1
+
+        await until(is_written)
+        process.send_signal(signal.SIGINT)
+        _, said = await asyncio.wait_for(process.communicate(), BOUND_S)
+    assert process.returncode == 130, said
+    assert b"interrupted" in said
+    assert b"1 group judged with 3 verdicts\n" in said
+    assert b"Traceback" not in said
+    assert [row["id"] for row in read(out)] == ["q0"]
+
+
+async def test_all_that_is_said_goes_to_stderr(tmp_path: Path) -> None:
+    """H13: warnings of a panel too; stdout stays free."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(lines(QUESTIONS))
+    broken = StubJudge(otherwise=http(400, "no"))
+    async with TextJudge() as judge, broken:
+        panel = [
+            {"juror": name, "format": "responses", "base_url": each.base_url, "retries": 0}
+            for name, each in (("good", judge), ("broken", broken))
+        ]
+        process = await asyncio.create_subprocess_exec(
+            *command("judge", str(source), "--out", str(out), "--set", f"judges={json.dumps(panel)}"),
+            *("--set", "comparison.jurors=all"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment(),
+        )
+        printed, said = await asyncio.wait_for(process.communicate(), BOUND_S)
+    assert process.returncode == 0, said
+    assert printed == b""
+    assert b"juror_left_out" in said
 
 
 async def test_a_bar_shows_how_far_judging_is(tmp_path: Path) -> None:

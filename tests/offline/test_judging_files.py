@@ -281,6 +281,51 @@ async def test_no_file_is_written_over_another(judge: Judge, tmp_path: Path, nam
     assert not out.exists()
 
 
+@pytest.mark.parametrize("name", ["out", "pairs", "best", "report"])
+@pytest.mark.parametrize("kind", ["full", "directory", "pipe", "nowhere"])
+async def test_only_regular_files_are_written(judge: Judge, tmp_path: Path, name: str, kind: str) -> None:
+    """H13: a device, a directory, a pipe, a missing directory: said before anything is read, judged or replaced."""
+    path = tmp_path / "nowhere" / "file" if kind == "nowhere" else tmp_path / kind
+    if kind == "full":
+        path.symlink_to("/dev/full")
+    if kind == "directory":
+        path.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    source = write(tmp_path / "in", GROUPS)
+    files = {"out": tmp_path / "out"} | {name: path}
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(ConfigurationError, match=f"cannot write {path}: "):
+        await play(judge, source, files.pop("out"), **files)
+    assert judge.asked == []
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("directory", "is a directory"), ("missing", "no such file"), ("pipe", "no regular file")]
+)
+async def test_an_input_that_is_no_file_is_named(judge: Judge, tmp_path: Path, name: str, says: str) -> None:
+    """H13: with what it is instead."""
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match=f"cannot read {tmp_path / name}: .*{says}"):
+        await play(judge, str(tmp_path / name), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+async def test_two_runs_do_not_share_an_output(judge: Judge, tmp_path: Path) -> None:
+    """H14: the second is refused in one line and touches nothing; once the first has ended it may go on."""
+    source, out = write(tmp_path / "in", GROUPS), tmp_path / "out"
+    with Output(out):
+        out.write_bytes(b'{"line":')
+        with pytest.raises(ConfigurationError, match=f"another run .*{out}") as refused:
+            await play(judge, source, out)
+        assert out.read_bytes() == b'{"line":'
+    assert "\n" not in str(refused.value)
+    assert (await play(judge, source, out))[0]
+    assert len(rewards(out)) == 3
+
+
 def test_an_output_that_cannot_be_opened_is_one_clear_error(tmp_path: Path) -> None:
     """H13: the path and the reason, no traceback."""
     with pytest.raises(ConfigurationError, match="cannot write"):

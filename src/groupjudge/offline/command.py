@@ -20,7 +20,7 @@ from groupjudge.model import JudgeUsage
 from groupjudge.offline.about import About
 from groupjudge.offline.groups import BadLine, FileGroup, read_groups
 from groupjudge.offline.preferences import LinesFile, WholeFile, best, judged_groups, pair
-from groupjudge.offline.results import Output
+from groupjudge.offline.results import Output, naming
 from groupjudge.offline.run import JudgeGroup, judge_all
 from groupjudge.offline.tally import Pace, Tally, cost, counted
 
@@ -57,31 +57,67 @@ async def run(
     judging has cost so far. Raises ConfigurationError."""
     _check_files(request)
     report = _report(request)
+    tally = Tally()
+    try:
+        await _judge_and_write(request, judge, console, tally, report)
+    except Exception:
+        if tally.done:
+            _summarize(tally, usage(), console)
+        raise
+    except BaseException:
+        _say(console, "interrupted: what was judged is kept, and the same command goes on from there")
+        _summarize(tally, usage(), console)
+        raise
+    _summarize(tally, usage(), console)
+    return tally
+
+
+async def _judge_and_write(
+    request: Request, judge: JudgeGroup, console: Console, tally: Tally, report: Report | None
+) -> None:
     with _input_file(request.source) as source, Output(request.out, request.rules) as output:
         # Only a bar needs to know how many there are, which costs reading everything once more.
         total = sum(1 for _ in _groups(request, source)) if console.is_terminal else None
         with _progress(console, total) as tell:
             groups = _groups(request, source)
-            tally = await judge_all(
-                groups, output, judge, tell, limit=request.limit, give_up_after=request.give_up_after
+            await judge_all(
+                groups, output, judge, tell, tally=tally, limit=request.limit, give_up_after=request.give_up_after
             )
-        output.close()
+        output.sync()
+        # While the output is still locked: no other run may write what is read here.
         _write_beside(request, source, report, console)
     if report and request.report:
         _write_page(request.report, report.page(tally), console)
-    if tally.gave_up:
-        console.print(_gave_up(tally), markup=False, highlight=False, soft_wrap=True)
-    for line in (tally.summary(), *map(cost, usage())):
+
+
+def _summarize(tally: Tally, usage: Sequence[JudgeUsage], console: Console) -> None:
+    gave_up = (_gave_up(tally),) if tally.gave_up else ()
+    _say(console, *gave_up, tally.summary(), *map(cost, usage))
+
+
+def _say(console: Console, *lines: str) -> None:
+    for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    return tally
 
 
 def _check_files(request: Request) -> None:
-    """No file may be written over another."""
-    named = [Path(request.source), request.out, request.pairs, request.best, request.report]
-    resolved = [path.resolve() for path in named if path is not None]
+    """No file may be written over another, and none over what is no file."""
+    targets = [path for path in (request.out, request.pairs, request.best, request.report) if path is not None]
+    resolved = [path.resolve() for path in (Path(request.source), *targets)]
     if len(set(resolved)) < len(resolved):
         raise ConfigurationError("INPUT, --out, --pairs, --best and --report must be different files")
+    for path in targets:
+        if path.exists() and not path.is_file():
+            raise ConfigurationError(f"cannot write {path}: {_no_file(path)}")
+        if not path.absolute().parent.is_dir():
+            raise ConfigurationError(f"cannot write {path}: no such directory")
+
+
+def _no_file(path: Path) -> str:
+    """What a path that names no regular file names instead."""
+    if path.is_dir():
+        return "it is a directory"
+    return "it is no regular file" if path.exists() else "no such file"
 
 
 def _groups(request: Request, source: Path) -> Iterator[FileGroup | BadLine]:
@@ -94,12 +130,12 @@ def _input_file(source: str) -> Iterator[Path]:
     """The input as a file that can be read more than once."""
     if source != "-":
         if not Path(source).is_file():
-            raise ConfigurationError(f"cannot read {source}: no such file")
+            raise ConfigurationError(f"cannot read {source}: {_no_file(Path(source))} (- reads standard input)")
         yield Path(source)
         return
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "input.jsonl")
-        with open(path, "wb") as file:
+        with naming(path), open(path, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield path
 
@@ -127,7 +163,7 @@ def _progress(console: Console, total: int | None) -> Iterator[Callable[[Tally, 
             counts: dict[str, Any] = {"defaulted": tally.defaulted, "failures": tally.failures.count}
             progress.update(bar, completed=tally.done, pace=rate, **counts)
             if message is not None:
-                console.print(message, markup=False, highlight=False, soft_wrap=True)
+                _say(console, message)
 
         yield tell
 
@@ -137,8 +173,6 @@ def _report(request: Request) -> Report | None:
     is judged."""
     if request.report is None:
         return None
-    if not request.report.absolute().parent.is_dir():
-        raise ConfigurationError(f"cannot write {request.report}: no such directory")
     try:
         from groupjudge.offline.report import Report
     except ImportError as error:
@@ -152,7 +186,7 @@ def _report(request: Request) -> Report | None:
 def _write_page(path: Path, page: str, console: Console) -> None:
     with WholeFile(path) as file:
         file.write(page.encode("utf-8", "replace"))
-    console.print(f"report in {path}", markup=False, highlight=False, soft_wrap=True)
+    _say(console, f"report in {path}")
 
 
 def _write_beside(request: Request, source: Path, report: Report | None, console: Console) -> None:

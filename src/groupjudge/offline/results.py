@@ -3,10 +3,13 @@ most the line that was being written."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -20,6 +23,8 @@ from groupjudge.offline.usage import Usage
 
 _BLOCK = 1 << 16
 _BEGINNING = b'{"line":'
+# What file systems say that have no locks (some that are shared by many machines): there, people take care themselves.
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 class Done:
@@ -52,8 +57,18 @@ def digest_of(group: FileGroup, rules: str) -> str:
     ]
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the system within the block name the file: a write that failed does not by itself."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 class Output:
-    """The output file. Opening it drops a line that a crash left half written, and reads which groups are done."""
+    """The output file, which one run has to itself. Opening it drops a line that a crash left half written, and reads
+    which groups are done."""
 
     def __init__(self, path: Path, rules: str = "") -> None:
         """`rules` names the configuration that rewards hang on. Raises ConfigurationError where `path` is of no use."""
@@ -65,6 +80,7 @@ class Output:
         except OSError as error:
             raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
         try:
+            self._lock()
             self._take_up()
         except BaseException:
             self._file.close()
@@ -79,8 +95,9 @@ class Output:
     def write(self, group: FileGroup, judgement: Judgement, usage: Usage) -> None:
         """Append one group, and hand it to the system before anything else happens."""
         row = row_of(group, judgement, usage, digest_of(group, self._rules))
-        self._file.write(encoded(row) + b"\n")
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(encoded(row) + b"\n")
+            self._file.flush()
         self.done.add(group.line, row["input"])
 
     def holds(self, group: FileGroup) -> bool:
@@ -92,12 +109,32 @@ class Output:
             raise not_the_same(self.path, group.line)
         return True
 
-    def close(self) -> None:
+    def sync(self) -> None:
         """Make what was written last."""
-        if not self._file.closed:
+        with naming(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._file.close()
+
+    def close(self) -> None:
+        """Make what was written last, and let another run have the file."""
+        if self._file.closed:
+            return
+        try:
+            self.sync()
+        finally:
+            with naming(self.path):
+                self._file.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"another run writes to {self.path}: wait until it has ended, or choose another --out"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise ConfigurationError(f"cannot lock {self.path}: {error.strerror}") from None
 
     def _take_up(self) -> None:
         """Look before anything is dropped: a file of somebody else's stays as it is."""

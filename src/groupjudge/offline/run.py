@@ -26,14 +26,16 @@ async def judge_all(
     judge: JudgeGroup,
     tell: Tell,
     *,
+    tally: Tally | None = None,
     limit: int | None = None,
     give_up_after: int = 0,
     at_once: int = AT_ONCE,
 ) -> Tally:
     """Judge the groups that `output` does not hold yet, at most `limit` of them, `at_once` at a time. `tell` hears of
     every step, with a line for people where something went wrong. A failed group is not written: the next run judges it
-    again. No further group is begun once `give_up_after` (0: never) groups in a row have failed."""
-    tally = Tally()
+    again. No further group is begun once `give_up_after` (0: never) groups in a row have failed. `tally` is what is
+    counted in and given back: who hands one over knows it however judging ends."""
+    tally = tally or Tally()
     try:
         async with asyncio.TaskGroup() as running:
             places = asyncio.Semaphore(at_once)
