@@ -1,7 +1,7 @@
 """What taking part in checkpoints costs (C26): a request beside 4,096 finished groups of 16, a commit of 65,536 open
 sessions, and how long it keeps the event loop from other work.
 
-All of it in one process, without sockets: the same parts that `groupjudge serve` builds, filled by hand.
+All but the whole request is in one process, without sockets: the parts that `groupjudge serve` builds, filled by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import statistics
 import tempfile
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,9 @@ import structlog
 import uvloop
 from starlette.types import ASGIApp, Message, Scope
 
+from benchmarks.load import Load, group_of
 from benchmarks.table import Row
+from benchmarks.workloads import P1, cpu_ms, judged
 from groupjudge.checkpoints.records import Episode
 from groupjudge.core.backing import SessionId
 from groupjudge.core.effects import StartJudging
@@ -50,10 +53,38 @@ async def requests() -> list[Row]:
         costs = [[await place.groups(32) for place in places] for _ in range(2 * ROUNDS)]
     on, off = (1e6 * min(column) for column in zip(*costs, strict=True))
     ratio = statistics.median(row[0] / row[1] for row in costs)
-    what = f"a request in a session beside {GROUPS:,} finished groups of {N}"
+    what = f"a request in a session, without sockets, beside {GROUPS:,} finished groups of {N}"
     return [
         Row("C26", what, "us", on, 1.05 * off, off, note=f"baseline: checkpoints off; median of ratios {ratio:.2f}")
     ]
+
+
+async def whole_requests() -> list[Row]:
+    """CPU of a `/verify` over a socket, judge call included, in a session and with checkpoints, beside one without."""
+    members, costs = group_of(P1), []
+    async with AsyncExitStack() as stack:
+        places = []
+        for enabled in ("true", "false"):
+            sets = (f"checkpoint.enabled={enabled}", "checkpoint.auth_token=secret", f"session.secret={SECRET}")
+            server, _ = await stack.enter_async_context(judged(*sets))
+            places.append((server, Load(server.address, "/ng-rollout/episode/verify", _cookie(server.address))))
+        for _ in range(2 * ROUNDS):
+            costs.append([await cpu_ms(server, load, members, 20, 8) for server, load in places])
+        for _, load in places:
+            load.close()
+    on, off = (min(column) for column in zip(*costs[1:], strict=True))
+    ratio = statistics.median(row[0] / row[1] for row in costs[1:])
+    note = f"baseline: checkpoints off; median of ratios {ratio:.2f}"
+    return [Row("C26", "a whole request in a session, 1 KB, judge call included", "ms", on, 1.05 * off, off, note=note)]
+
+
+def _cookie(address: str) -> bytes:
+    """The header lines of a caller that seeded a session and closes it later."""
+    headers = {"Content-Type": "application/json"}
+    seed = urllib.request.Request(address + "/ng-rollout/episode/seed_session", b"{}", headers)
+    with urllib.request.urlopen(seed) as reply:
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+    return f"Cookie: {cookie}\r\nx-ng-close-follows: 1\r\n".encode()
 
 
 async def commits() -> list[Row]:
@@ -240,4 +271,4 @@ def on_uvloop(work: Callable[[], Any]) -> list[Row]:
 
 def measure() -> list[Row]:
     """Every figure."""
-    return [*on_uvloop(commits), *on_uvloop(requests)]
+    return [*on_uvloop(commits), *on_uvloop(requests), *asyncio.run(whole_requests())]

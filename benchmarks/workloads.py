@@ -36,7 +36,7 @@ async def judged(*sets: str, delay_s: float = 0.0, probed: bool = False) -> Asyn
 # -- CPU of a request (P1-P5) ------------------------------------------------------------------------------------------
 
 
-async def _cpu_ms(server: Child, load: Load, members: list[Body], groups: int, at_once: int) -> float:
+async def cpu_ms(server: Child, load: Load, members: list[Body], groups: int, at_once: int) -> float:
     began = cpu_s(server.pid)
     await load.groups(members, groups, at_once)
     return 1e3 * (cpu_s(server.pid) - began) / (groups * N)
@@ -54,8 +54,8 @@ async def _beside_floor(
         await bare.groups(members, 1, 1)
         costs = []
         for _ in range(ROUNDS):
-            mine = await _cpu_ms(server, ours, members, groups, at_once)
-            costs.append((mine, await _cpu_ms(floor, bare, members, groups, at_once)))
+            mine = await cpu_ms(server, ours, members, groups, at_once)
+            costs.append((mine, await cpu_ms(floor, bare, members, groups, at_once)))
         ours.close()
         bare.close()
     return min(cost[0] for cost in costs), min(cost[1] for cost in costs)
