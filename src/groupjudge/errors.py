@@ -34,6 +34,9 @@ from __future__ import annotations
 
 from typing import ClassVar, TypedDict
 
+HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
+"""What a server advises where the state of a group is final."""
+
 
 class GroupJudgeError(Exception):
     """Base of everything this package raises on purpose. `code` names the kind, `str(error)` says what to change."""
@@ -142,6 +145,11 @@ class GroupFailed(ServerError):
     """The attempt failed as a group: every request for it is answered so (L5)."""
 
     code = "group_failed"
+
+    @property
+    def reason(self) -> str:
+        """Why, without the advice that follows: who sets no ids and attempts cannot take it."""
+        return str(self).removesuffix(f"; {HIGHER_ATTEMPT}")
 
 
 class ShuttingDown(ServerError):

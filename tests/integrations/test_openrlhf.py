@@ -105,7 +105,7 @@ async def test_more_calls_may_wait_than_a_loop_has_threads_for(address: str) -> 
 
 async def test_a_server_that_is_not_there_is_said_loudly(caplog: pytest.LogCaptureFixture) -> None:
     """A5: OpenRLHF swallows what a reward function raises, so the log has it as an error."""
-    reward = GroupReward("http://127.0.0.1:9", samples_per_prompt=1, deadline_s=0.3)
+    reward = GroupReward("http://127.0.0.1:9", samples_per_prompt=2, deadline_s=0.3)
     with pytest.raises(DeadlinePassed):
         await asyncio.to_thread(reward, ["q a"], ["q"], [""])
     assert [record.levelname for record in caplog.records if "No reward" in record.getMessage()] == ["ERROR"]
@@ -163,3 +163,38 @@ async def test_a_try_that_hung_up_and_comes_back_is_no_second_member(server: Ser
         other = await client.post("/", body("hang", "two"))
         said = [(await again).json["rewards"][0], other.json["rewards"][0]]
     assert said == rewards_of("hang", ["one", "two"])
+
+
+async def test_a_group_of_one_is_left_out(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A5, L9: the default score is no judgement: the flag and one warning say so, in both forms."""
+    reward = GroupReward(address, samples_per_prompt=1)
+    for _ in range(2):
+        said = await asyncio.to_thread(reward, ["qa"], ["q"], ["x"])
+        assert (said["rewards"], said["extra_logs"]) == ([3.0], {"groupjudge_left_out": [1.0]})
+    assert caplog.text.count("groups of one") == 1
+    async with http_form(address, 1) as client:
+        told = (await client.post("/", body("q", "a"))).json
+    assert (told["rewards"], told["extra_logs"]) == ([3.0], {"groupjudge_left_out": [1.0]})
+
+
+async def test_lists_that_do_not_fit_are_named(address: str) -> None:
+    """A9: no answer is dropped; labels may be missing, a prompt may not."""
+    reward = GroupReward(address, samples_per_prompt=2)
+    with pytest.raises(ValueError, match="equally many, not 2, 2 and 1"):
+        await asyncio.to_thread(reward, ["qa", "qb"], ["q", "q"], ["x"])
+    with pytest.raises(ValueError, match="prompt is empty"):
+        await asyncio.to_thread(reward, ["a"], [""], ["x"])
+    said = await asyncio.to_thread(reward, ["qa", "qa"], ["q", "q"], None)
+    assert sorted(said["rewards"]) == sorted(rewards_of("q", ["a", "a"]))
+    assert (await asyncio.to_thread(reward, [], []))["rewards"] == []
+    assert reward.texts(None, "q", None) == ("q", "")
+    async with http_form(address, 2) as client:
+        short = await client.post("/", json.dumps({"query": ["qa"], "prompts": ["q", "q"]}).encode())
+    assert (short.status, b"equally many" in short.body) == (400, True)
+
+
+@pytest.mark.parametrize("value", [None, "3", True, float("nan")])
+def test_a_number_for_no_reward_is_checked_at_the_start(value: Any) -> None:
+    """A9: not when the first judge fails."""
+    with pytest.raises(ValueError, match="no_reward must be a finite number"):
+        GroupReward(samples_per_prompt=2, no_reward=value)

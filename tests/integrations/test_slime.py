@@ -91,3 +91,31 @@ async def test_the_example_names_the_server_and_the_function(tmp_path: Path) -> 
         *("--n-samples-per-prompt", "8", "--group-rm", "--custom-rm-path", function, "--custom-config-path")
     ]
     assert settings.strip() == "groupjudge_url: http://judges:8600"
+
+
+@pytest.mark.parametrize("statuses", [["completed"], ["completed", "aborted", "aborted", "failed"]])
+async def test_a_sample_that_is_alone_is_removed(
+    address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, statuses: list[str]
+) -> None:
+    """A5, L9: the default score of a group of one is no judgement."""
+    monkeypatch.setattr(slime, "_warned", [])
+    samples = [sample("one", status=status) for status in statuses]
+    assert await slime.reward(options(address), samples) == [0.0] * len(samples)
+    assert all(one.remove_sample for one in samples)
+    assert "only one sample" in caplog.text
+
+
+async def test_samples_with_different_prompts_are_refused(address: str) -> None:
+    """A10: nothing is judged against answers to another question, finished or not."""
+    for status in ("completed", "aborted"):
+        samples = [sample("one"), sample("two"), sample("three", "another", status)]
+        with pytest.raises(ValueError, match="different prompts"):
+            await slime.reward(options(address), samples)
+
+
+async def test_a_response_that_is_none_is_an_empty_answer(address: str) -> None:
+    """A10."""
+    samples = [sample("one"), sample("")]
+    expected = await slime.reward(options(address), samples)
+    samples[1].response = None
+    assert await slime.reward(options(address), samples) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from tests.e2e.groups import rewards_of
 
-from groupjudge import AsyncClient, DeadlinePassed, Rewarded
+from groupjudge import AsyncClient, DeadlinePassed, Refusal, Rewarded
 from groupjudge.integrations.trl import GroupReward, Seat, seats
 
 from .conftest import REFUSED, PickyJudge
@@ -146,3 +147,42 @@ async def test_a_server_that_is_not_there_stops_the_training() -> None:
     """A5: only a judge or a group that failed leaves answers out."""
     with pytest.raises(DeadlinePassed):
         await Trainer().calls(GroupReward("http://127.0.0.1:9", deadline_s=0.3), ["q"] * 4, list("abcd"))
+
+
+@pytest.mark.parametrize("training", [True, False])
+async def test_a_group_of_one_has_no_reward(address: str, caplog: pytest.LogCaptureFixture, training: bool) -> None:
+    """A5, L9: the default score is no judgement; one warning says so."""
+    trainer, reward = Trainer(training=training), GroupReward(address)
+    trainer.num_generations = trainer.num_generations_eval = 1
+    for _ in range(2):
+        assert await trainer.calls(reward, ["q", "r"], ["a", "b"]) == [None, None]
+    assert trainer.metrics == [("groupjudge/left_out", 1.0)] * 2
+    assert caplog.text.count("group of one") == 1
+
+
+async def test_lists_that_do_not_fit_are_named(address: str, recwarn: pytest.WarningsRecorder) -> None:
+    """A7: nothing is begun that nobody waits for; nothing asked, nothing said."""
+    trainer, reward = Trainer(), GroupReward(address)
+    with pytest.raises(ValueError, match="equally many, not 4 and 3"):
+        await trainer.calls(reward, ["q"] * 4, list("abc"))
+    gc.collect()
+    assert [one for one in recwarn if "never awaited" in str(one.message)] == []
+    assert await trainer.calls(reward, [], []) == []
+
+
+async def test_a_completion_that_is_none_is_an_empty_answer(address: str) -> None:
+    """A7."""
+    empty, none = [
+        await Trainer().calls(GroupReward(address), ["q"] * 4, ["a", answer, "c", "d"]) for answer in ("", None)
+    ]
+    assert empty == none
+    assert None not in none
+
+
+async def test_a_run_that_was_used_before_is_named(address: str) -> None:
+    """A7: the trainer's user sets no attempt; what may be changed is the run."""
+    await Trainer().calls(GroupReward(address, run="used"), ["q"] * 4, list("abcd"))
+    for answers in (list("efgh"), list("dcba")):
+        with pytest.raises(Refusal, match="run='used' was used before") as raised:
+            await Trainer().calls(GroupReward(address, run="used"), ["q"] * 4, answers)
+        assert "_ng_group_attempt" not in str(raised.value)

@@ -109,3 +109,45 @@ async def test_what_the_judge_is_shown_may_be_chosen(address: str) -> None:
     traces = [Trace("a"), Trace("b")]
     await reward.judge_episode(task("other"), SimpleNamespace(traces=traces))
     assert [trace.rewards["groupjudge"] for trace in traces] == rewards_of("q", ["A", "B"])
+
+
+async def test_an_answer_that_is_alone_has_no_reward(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A5, L9: the default score of a group of one is no judgement."""
+    traces = [Trace("one"), Trace("x", ok=False), Trace("y", ok=False)]
+    for group in (traces, traces[:1]):
+        with pytest.raises(NoReward, match="only one answer"):
+            await GroupReward(address).judge_episode(task("q"), SimpleNamespace(traces=group))
+    assert [trace.rewards for trace in traces] == [{}, {}, {}]
+    lone: list[dict[str, Any]] = [{"error": "x"}, {"error": None}, {"error": "y"}]
+    assert await GroupReward(address)(["q"] * 3, ["a", "b", "c"], lone) == [0.0] * 3
+    assert lone[1]["error"]["error"] == "NoReward"
+    assert "only one answer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("prompts", "completions", "said"),
+    [
+        (["p1", "p2"], ["a", "b"], "different prompts"),
+        (["q", "q"], ["a"], "equally many"),
+        (["q", "q"], ["a", "b", "c"], "equally many"),
+        (["q"], ["a", "b"], "equally many"),
+    ],
+)
+async def test_lists_that_are_no_group_are_refused(
+    address: str, prompts: list[str], completions: list[str], said: str
+) -> None:
+    """A11: raised, and marked on the states, since a rubric makes zeros of what is raised."""
+    marked = states(2)
+    with pytest.raises(ValueError, match=said):
+        await GroupReward(address)(prompts, completions, marked)
+    assert [state["error"]["error"] for state in marked] == ["ValueError"] * 2
+
+
+async def test_an_answer_that_is_none_is_an_empty_one(address: str) -> None:
+    """A11: in both forms."""
+    expected = await GroupReward(address)(["q"] * 2, ["a", ""], states(2))
+    assert await GroupReward(address)(["q"] * 2, ["a", None], states(2)) == expected
+    traces = [Trace("a"), Trace("")]
+    traces[1].last_reply = None
+    await GroupReward(address).judge_episode(task("q"), SimpleNamespace(traces=traces))
+    assert [trace.rewards["groupjudge"] for trace in traces] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,3 +125,36 @@ async def test_what_is_missing_is_said(address: str) -> None:
         await manager(address).run_single([mute])
     with pytest.raises(ValueError, match="unknown \\['url'\\]"):
         manager(address, url="x")
+
+
+async def test_a_group_of_one_is_left_out(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A5, L9: the default score is no judgement: the flag and one warning say so, in training and validation."""
+    one = manager(address, n=1, val_n=1)
+    for split in ("train", "test"):
+        data = [row("a", f"alone-{split}", session_id=0, extra_info={"split": split})]
+        told = await one.run_single(data)
+        assert told == {"reward_score": 3.0, "reward_extra_info": {"groupjudge_left_out": 1.0}}
+        with pytest.raises(NoReward, match="group of one"):
+            await manager(address, n=1, val_n=1, no_reward=None).run_single(data)
+    assert caplog.text.count("group of one") == 1
+
+
+@pytest.mark.parametrize("value", ["x", "3", True, float("nan"), float("inf"), [1]])
+def test_a_number_for_no_reward_is_checked_at_the_start(address: str, value: object) -> None:
+    """A8: not when the first judge fails."""
+    with pytest.raises(ValueError, match="no_reward must be a finite number"):
+        manager(address, no_reward=value)
+
+
+async def test_two_samples_with_one_session_id_are_named(address: str) -> None:
+    """A8: by what verl calls them, as soon as the second comes."""
+    rows = [row(text, "twice", session_id=0) for text in ("one", "two")]
+    first, second = (asyncio.ensure_future(manager(address).run_single([one])) for one in rows)
+    done, waiting = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+    (refused,) = done
+    (other,) = waiting
+    other.cancel()
+    with pytest.raises(ValueError, match="uid 'twice' and session_id 0"):
+        await refused
+    with suppress(asyncio.CancelledError):
+        await other

@@ -234,3 +234,11 @@ def test_a_group_without_an_id_shows_its_key_but_no_fingerprint() -> None:
     row = wire.group_row(view(key=UnnamedKey("task", 5, Fingerprint(b"secret"), 2)), 12.0)
     assert (row["id"], row["key"]) == (None, {"kind": "task", "label": 5})
     assert "secret" not in str(row)
+
+
+def test_the_reason_of_a_failed_group_is_told_without_the_advice() -> None:
+    """L5, A5: an adapter's user sets no attempt."""
+    detail = json.loads(wire.of_error(errors.GroupFailed("a member never came")).body)["detail"]
+    assert "higher _ng_group_attempt" in detail
+    assert errors.GroupFailed(detail).reason == "a member never came"
+    assert errors.GroupFailed("bare").reason == "bare"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections import defaultdict
@@ -74,6 +75,8 @@ class _Adapter:
         end_tokens: Sequence[str] = END_TOKENS,
         question: Callable[[str, Any], str] | None = None,
     ) -> None:
+        if isinstance(no_reward, bool) or not isinstance(no_reward, int | float) or not math.isfinite(no_reward):
+            raise ValueError(f"no_reward must be a finite number, not {no_reward!r}")
         self.size = samples_per_prompt
         self.arrivals = Arrivals(samples_per_prompt)
         self._no_reward = no_reward
@@ -81,8 +84,13 @@ class _Adapter:
         self._question = question or (lambda prompt, label: prompt)
         self._has_warned = False
 
-    def texts(self, query: str, prompt: str, label: object) -> tuple[str, str]:
-        """Question and answer: `query` is the prompt and the answer behind it, with whatever special tokens."""
+    def texts(self, query: str | None, prompt: str, label: object) -> tuple[str, str]:
+        """Question and answer: `query` is the prompt and the answer behind it, with whatever special tokens; None is
+        an empty answer. Raises ValueError."""
+        if not prompt:
+            raise ValueError("the prompt is empty: answers are put into groups by their prompts, so each needs one")
+        if query is None:
+            return self._question(prompt, label), ""
         _, found, answer = query.partition(prompt)
         if not found:
             raise ValueError(f"the query does not hold its prompt: {query[:200]!r}")
@@ -94,15 +102,32 @@ class _Adapter:
         """The number to hand over, and whether it stands for no reward (1.0)."""
         if not isinstance(outcome, JudgeFailure | GroupFailed):
             return outcome.reward, 0.0
+        return self.left_out(outcome.reason)
+
+    def left_out(self, why: str) -> tuple[float, float]:
+        """The same for an answer without a reward."""
         if not self._has_warned:
             self._has_warned = True
             log.warning(
                 "OpenRLHF cannot leave out an answer without a reward. All members of such a group get %s, so that "
                 "none has an advantage in it; groupjudge_left_out counts them from now on. The reason was: %s",
                 self._no_reward,
-                outcome.reason if isinstance(outcome, JudgeFailure) else outcome,
+                why,
             )
         return self._no_reward, 1.0
+
+
+ALONE = "groups of one: an answer is judged by comparison with others (samples_per_prompt)"
+"""The server would answer with its default score."""
+
+
+def rows(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any] | None) -> list[tuple[str, str, Any]]:
+    """The lists side by side; labels may be missing. Raises ValueError where they are not equally long."""
+    told = [None] * len(queries) if labels is None else labels
+    if not len(queries) == len(prompts) == len(told):
+        counts = f"{len(queries)}, {len(prompts)} and {len(told)}"
+        raise ValueError(f"queries, prompts and labels must be equally many, not {counts}")
+    return list(zip(queries, prompts, told, strict=True))
 
 
 def reply(said: Sequence[tuple[float, float]]) -> dict[str, Any]:
@@ -136,17 +161,22 @@ class GroupReward(_Adapter):
         self._principle = principle
         make_room()
 
-    def __call__(self, queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]) -> dict[str, Any]:
+    def __call__(
+        self, queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any] | None = None
+    ) -> dict[str, Any]:
         """The rewards of some answers; OpenRLHF calls it with one, in a thread of its own."""
         try:
-            with ThreadPoolExecutor(max_workers=max(1, len(queries))) as threads:
-                return reply(list(threads.map(self._one, queries, prompts, labels)))
+            asked = rows(queries, prompts, labels)
+            with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:
+                return reply(list(threads.map(self._one, *zip(*asked, strict=True)) if asked else []))
         except Exception:
             log.exception("No reward for an answer; OpenRLHF goes on without one, and fails later")
             raise
 
     def _one(self, query: str, prompt: str, label: object) -> tuple[float, float]:
         question, answer = self.texts(query, prompt, label)
+        if self.size == 1:
+            return self.left_out(ALONE)
         seat = self.arrivals.seat(prompt)
         try:
             outcome = self._client.verify(question, answer, size=self.size, principle=self._principle, **seat._asdict())
@@ -183,6 +213,8 @@ def application(server: AsyncClient, adapter: _Adapter) -> web.Application:
 
     async def one(query: str, prompt: str, label: object) -> tuple[float, float]:
         question, answer = adapter.texts(query, prompt, label)
+        if adapter.size == 1:
+            return adapter.left_out(ALONE)
         seat = seat_of(query, prompt)
         try:
             outcome = await server.verify(question, answer, size=adapter.size, **seat._asdict())
@@ -196,8 +228,11 @@ def application(server: AsyncClient, adapter: _Adapter) -> web.Application:
 
     async def rewards(request: web.Request) -> web.Response:
         body = await request.json()
-        labels = body.get("labels") or [None] * len(body["query"])
-        calls = [one(*texts) for texts in zip(body["query"], body["prompts"], labels, strict=True)]
+        try:
+            asked = rows(body["query"], body["prompts"], body.get("labels") or None)
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        calls = [one(*texts) for texts in asked]
         return web.json_response(reply(await asyncio.gather(*calls)))
 
     app = web.Application(client_max_size=1 << 28)

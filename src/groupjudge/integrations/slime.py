@@ -27,10 +27,14 @@ async def reward(args: Any, samples: Sequence[Any], **_: object) -> list[float]:
     are its token, what goes to the judge, and the seconds that a group may take.
 
     A sample without a reward gets `remove_sample`, which leaves it out of the loss, and the mean of the others: one
-    that was not finished, and all of a group whose judge failed. Raises what `AsyncClient.judge` raises.
+    that was not finished, all of a group whose judge failed, and one that is alone: nobody compared it. A response that
+    is None is an empty answer. Raises ValueError where the samples have different prompts, and what
+    `AsyncClient.judge` raises.
     """
+    if any(sample.prompt != samples[0].prompt for sample in samples):
+        raise ValueError("the samples of one group have different prompts: --group-rm hands over one prompt's samples")
     finished = [place for place, sample in enumerate(samples) if _status(sample) not in _UNFINISHED]
-    rewards = await _judged(args, [samples[place] for place in finished]) if finished else []
+    rewards = await _judged(args, [samples[place] for place in finished])
     given = {place: reward for place, reward in zip(finished, rewards, strict=True) if reward is not None}
     mean = sum(given.values()) / len(given) if given else 0.0
     for place, sample in enumerate(samples):
@@ -40,6 +44,10 @@ async def reward(args: Any, samples: Sequence[Any], **_: object) -> list[float]:
 
 
 async def _judged(args: Any, samples: Sequence[Any]) -> list[float | None]:
+    if len(samples) < 2:  # the server would answer with its default score
+        if samples:
+            _warn("only one sample of the group is finished, and an answer is judged by comparison with others")
+        return [None] * len(samples)
     url = getattr(args, "groupjudge_url", None) or os.environ.get("REWARD_SERVER") or "http://127.0.0.1:8600"
     client = AsyncClient(
         url,
@@ -49,12 +57,12 @@ async def _judged(args: Any, samples: Sequence[Any]) -> list[float | None]:
     try:
         judged: Judged = await client.judge(
             samples[0].prompt,
-            [sample.response for sample in samples],
+            ["" if sample.response is None else sample.response for sample in samples],
             group_id=f"slime-{uuid4().hex}",
             principle=getattr(args, "groupjudge_principle", None),
         )
     except GroupFailed as error:
-        _warn(str(error))
+        _warn(error.reason)
         return [None] * len(samples)
     if None in judged.rewards:
         _warn(next(str(outcome.reason) for outcome in judged.outcomes if outcome.reward is None))

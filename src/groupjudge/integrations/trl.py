@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
-from groupjudge import AsyncClient, GroupFailed, JudgeFailure
+from groupjudge import AsyncClient, GroupFailed, JudgeFailure, Refusal
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,9 @@ def seats(rank: int, processes: int, length: int, group_size: int) -> list[Seat]
 class GroupReward:
     """A reward function: `GRPOTrainer(reward_funcs=GroupReward("http://judge:8600"), ...)`.
 
-    An answer without a reward, because the judge or its group failed, gets None, which the trainer leaves out of the
-    update. `groupjudge/left_out`, the share of such answers, is logged with the trainer's metrics. Whatever else goes
+    An answer without a reward, because the judge or its group failed or nobody was there to compare it with (a group of
+    one), gets None, which the trainer leaves out of the update. A completion that is None is an empty answer.
+    `groupjudge/left_out`, the share of such answers, is logged with the trainer's metrics. Whatever else goes
     wrong is raised, and so stops the training: see `groupjudge.Client`.
     """
 
@@ -80,7 +81,12 @@ class GroupReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """A reward for each completion, None where there is none; the trainer calls it."""
+        """A reward for each completion, None where there is none; the trainer calls it. Raises ValueError where the
+        lists do not fit each other or the trainer, and what the client raises."""
+        if len(prompts) != len(completions):
+            raise ValueError(f"prompts and completions must be equally many, not {len(prompts)} and {len(completions)}")
+        if not prompts:
+            return []
         trainer = self._trainer or getattr(log_metric, "__self__", None)
         if trainer is None:
             raise TypeError(
@@ -112,13 +118,22 @@ class GroupReward:
         return self._run
 
     async def _reward(self, prompt: Any, answer: Any, group_id: str, size: int, slot: int) -> float | None:
+        if size == 1:  # the server would answer with its default score
+            self._warn(group_id, "it is a group of one, and an answer is judged by comparison with others")
+            return None
+        answer = "" if answer is None else answer
         try:
             outcome = await self._client.verify(
                 prompt, answer, group_id=group_id, size=size, slot=slot, principle=self._principle
             )
         except GroupFailed as error:
-            self._warn(group_id, str(error))
+            self._warn(group_id, error.reason)
             return None
+        except Refusal as error:
+            raise type(error)(
+                f"the server knows group {group_id} already: run={self._run!r} was used before. Give each start a run "
+                f"of its own, or none, and one is made up. (slot {slot}: {error.code})"
+            ) from error
         if isinstance(outcome, JudgeFailure):
             self._warn(group_id, outcome.reason)
         return outcome.reward

@@ -26,7 +26,7 @@ class GroupReward:
     `finalize` awaits `judge_episode(task, episode)`.
 
     `question` and `answer` say what the judge is shown of a v1 task and a v1 trace: by default the task's prompt and
-    the trace's last reply.
+    the trace's last reply. An answer that is None is an empty one.
     """
 
     def __init__(
@@ -52,8 +52,14 @@ class GroupReward:
         """The rewards of a group; a rubric calls it.
 
         A rollout that has an `error` already is not judged, and gets the mean of the others. Where the group has no
-        rewards, `error` is set on all its states, and all get 0.0, since a rubric knows no other way.
+        rewards, or one answer only, which nobody compared, `error` is set on all its states, and all get 0.0, since a
+        rubric knows no other way. Raises ValueError, and sets `error` too, where the lists make no group.
         """
+        try:
+            _check_group(prompts, completions, states)
+        except ValueError as error:
+            self._mark(states, error)
+            raise
         sound = [place for place, state in enumerate(states) if state.get("error") is None]
         if not sound:
             return [0.0] * len(states)
@@ -65,7 +71,8 @@ class GroupReward:
         return self._spread(judged, sound, len(states))
 
     async def judge_episode(self, task: Any, episode: Any) -> None:
-        """Record the reward of each trace of an episode that ran well. Raises NoReward, or what the client raises."""
+        """Record the reward of each trace of an episode that ran well. Raises NoReward, also where only one did, or
+        what the client raises."""
         traces = [trace for trace in episode.traces if trace.ok]
         if not traces:
             return
@@ -74,12 +81,15 @@ class GroupReward:
             trace.record_reward(NAME, reward)
 
     async def _judged(self, question: Any, answers: Sequence[Any]) -> list[float]:
+        if len(answers) < 2:  # the server would answer with its default score
+            raise NoReward("only one answer of the group is there, and it is judged by comparison with others")
+        shown = ["" if answer is None else answer for answer in answers]
         try:
             judged: Judged = await self._client.judge(
-                question, answers, group_id=f"verifiers-{uuid4().hex}", principle=self._principle
+                question, shown, group_id=f"verifiers-{uuid4().hex}", principle=self._principle
             )
         except GroupFailed as error:
-            raise NoReward(str(error)) from error
+            raise NoReward(error.reason) from error
         rewards = []
         for outcome in judged.outcomes:
             if isinstance(outcome, JudgeFailure):
@@ -101,6 +111,15 @@ class GroupReward:
         if not self._has_warned or not isinstance(error, NoReward):
             self._has_warned = True
             log.warning("A group has no rewards: its states carry an `error` and 0.0. The reason: %s", error)
+
+
+def _check_group(prompts: Sequence[Any], completions: Sequence[Any], states: Sequence[Any]) -> None:
+    """Raises ValueError where these are not the answers to one prompt."""
+    counts = {"prompts": len(prompts), "completions": len(completions), "states": len(states)}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"prompts, completions and states must be equally many, not {counts}")
+    if any(plain(prompt) != plain(prompts[0]) for prompt in prompts):
+        raise ValueError("the rollouts of one group have different prompts: a group is the answers to one prompt")
 
 
 def prompt_of(task: Any) -> Any:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from groupjudge import AsyncClient, GroupFailed, JudgeFailure
+from groupjudge import AsyncClient, GroupFailed, JudgeFailure, Refusal
 
 try:
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
@@ -33,7 +34,8 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
     """Named by `reward.reward_manager`; its own settings are in `reward.reward_kwargs.groupjudge`:
 
     `base_url`, `token` and `deadline_s` are the client's, `principle` goes to the judge, `no_reward` (3.0) is what all
-    members of a group without rewards get; null: raise NoReward.
+    members of a group without rewards get, and the answer of a group of one, which nobody compared; null: raise
+    NoReward. Raises ValueError for settings that will not do.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
             deadline_s=own.get("deadline_s", 4000.0),
         )
         self._principle = own.get("principle")
-        self._no_reward = own.get("no_reward", 3.0)
+        self._no_reward = _checked(own.get("no_reward", 3.0))
         self._has_warned = False
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -66,6 +68,9 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
         fields = row.non_tensor_batch
         if "uid" not in fields:
             raise ValueError("the sample has no `uid`, so nobody knows its group: use a trainer that gives it one")
+        size = self._size(fields)
+        if size == 1:  # the server would answer with its default score
+            return self._left_out("a group of one: an answer is judged by comparison with others")
         answer = await asyncio.to_thread(self._answer, row)
         place = _place(fields)
         try:
@@ -73,12 +78,19 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
                 _question(fields),
                 answer,
                 group_id=str(fields["uid"]),
-                size=self._size(fields),
+                size=size,
                 principle=self._principle,
                 **place,
             )
         except GroupFailed as error:
-            return self._left_out(str(error))
+            return self._left_out(error.reason)
+        except Refusal as error:
+            if error.code == "answer_conflict":
+                raise ValueError(
+                    f"two samples with uid {fields['uid']!r} and session_id {place.get('slot')} have different answers"
+                    ": each sample of a prompt needs a session_id of its own, each prompt of a run a uid of its own"
+                ) from error
+            raise
         if isinstance(outcome, JudgeFailure):
             return self._left_out(outcome.reason)
         return {"reward_score": outcome.reward, "reward_extra_info": {LEFT_OUT: 0.0}}
@@ -107,6 +119,16 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
                 why,
             )
         return {"reward_score": float(self._no_reward), "reward_extra_info": {LEFT_OUT: 1.0}}
+
+
+def _checked(no_reward: Any) -> float | None:
+    if no_reward is None:
+        return None
+    if isinstance(no_reward, bool) or not isinstance(no_reward, int | float) or not math.isfinite(no_reward):
+        raise ValueError(
+            f"reward.reward_kwargs.groupjudge.no_reward must be a finite number, or null to raise, not {no_reward!r}"
+        )
+    return float(no_reward)
 
 
 def _place(fields: Mapping[str, Any]) -> dict[str, Any]:

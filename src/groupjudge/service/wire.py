@@ -11,7 +11,7 @@ import msgspec
 
 from groupjudge.answers.echo import JUDGE_FAILED, MAX_REASON, size_judged
 from groupjudge.core.views import GroupView
-from groupjudge.errors import FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
+from groupjudge.errors import HIGHER_ATTEMPT, FieldProblem, GroupFailed, GroupJudgeError, InvalidRequest
 from groupjudge.model import (
     AnswerTexts,
     Attempt,
@@ -58,7 +58,6 @@ _MAX_TEXT_BYTES = 3600
 SHOWN_TEXTS = 200_000
 MOST_TURNS = 200
 
-_HIGHER_ATTEMPT = "dispatch the whole group again with a higher _ng_group_attempt for every member"
 _FRESH_ID = (
     "a group without an id keeps its failure until it is no longer retained: send a fresh _ng_group_id, shared by "
     "every member of the group"
@@ -67,11 +66,11 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
     {
         "superseded": "send the newest attempt, or drop this one",
         "question_mismatch": "use a fresh _ng_group_id for other work",
-        "answer_conflict": f"the first answer of a slot counts; to replace it, {_HIGHER_ATTEMPT}",
-        "group_closed": f"to judge another set of answers, {_HIGHER_ATTEMPT}",
-        "result_gone": _HIGHER_ATTEMPT,
+        "answer_conflict": f"the first answer of a slot counts; to replace it, {HIGHER_ATTEMPT}",
+        "group_closed": f"to judge another set of answers, {HIGHER_ATTEMPT}",
+        "result_gone": HIGHER_ATTEMPT,
         "size_mismatch": "send the same _ng_group_size for every member of a group",
-        "group_failed": _HIGHER_ATTEMPT,
+        "group_failed": HIGHER_ATTEMPT,
         "overloaded": "send it again later",
         "shutting_down": "send it again once the server is back",
     }
