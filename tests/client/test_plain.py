@@ -149,6 +149,11 @@ def test_coordinates_are_integers_whatever_they_came_as() -> None:
         ({"group_id": 7}, TypeError, "group_id must be a str"),
         ({"slot": None, "member_id": 7}, TypeError, "member_id must be a str"),
         ({"member_id": "m"}, ValueError, "not by both"),
+        ({"slot": None}, ValueError, "slot .* member_id"),
+        ({"answer": None}, TypeError, "answer must be a str, a list of messages"),
+        ({"answer": 7}, TypeError, "answer must be a str, a list of messages"),
+        ({"answer": b"A"}, TypeError, "answer must be a str, a list of messages"),
+        ({"answer": ["A"]}, TypeError, "must hold messages"),
     ],
 )
 def test_what_names_no_member_is_an_error(changes: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -161,3 +166,19 @@ def test_a_whole_group_is_sent_in_plain_form() -> None:
     """A1, A4: the server reads the short forms itself."""
     sent = json.loads(group_body("q", ("A", {"output": []}), None, 0, None))
     assert sent == {"question": "q", "answers": ["A", {"output": []}], "attempt": 0}
+
+
+@pytest.mark.parametrize("answers", ["abc", b"abc", {"output": []}, None, 3])
+def test_one_answer_is_no_list_of_answers(answers: Any) -> None:
+    """A4: the characters of a text, or the keys of an object, would be judged."""
+    with pytest.raises(TypeError, match="answers must be a list with one answer for each member"):
+        group_body("q", answers, None, 0, None)
+
+
+def test_an_answer_that_is_none_is_named_by_its_place() -> None:
+    """A4: whoever has no answer says what stands for it."""
+    with pytest.raises(TypeError, match=r"answers\[1\] must be a str"):
+        group_body("q", ["A", None], None, 0, None)  # type: ignore[list-item]
+    assert json.loads(group_body("q", (text for text in "AB"), None, 0, None))["answers"] == ["A", "B"]  # type: ignore[arg-type]
+    lone = member(slot=None, size=1)
+    assert "_ng_rollout_index" not in lone

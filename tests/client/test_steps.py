@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from ssl import SSLCertVerificationError
+from ssl import SSLCertVerificationError, SSLEOFError, SSLError
 from typing import Any
 
 import pytest
@@ -151,6 +151,9 @@ def test_a_certificate_that_is_not_trusted_does_not_pass_by_itself() -> None:
     """A4: tried again it would hide what has to be mended."""
     with pytest.raises(SSLCertVerificationError):
         verify(SSLCertVerificationError("self-signed"))
+    with pytest.raises(SSLError, match="WRONG_VERSION"):
+        verify(SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"))
+    assert verify(SSLEOFError("cut"), REWARD).result == Rewarded(2.5, 1)
 
 
 def test_the_deadline_ends_the_tries_and_names_the_last_trouble() -> None:

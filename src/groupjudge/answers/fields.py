@@ -125,5 +125,9 @@ def _slot(fields: CoordinateFields, size: int, problems: Problems) -> int | None
     if fields.member_id.text:
         return 0 if size == 1 else None
     if not fields.slot.text and size > 1:
-        problems.add(fields.slot.name, msg=f"is required: an integer from 0 to {size - 1}", type="missing")
+        problems.add(
+            fields.slot.name,
+            msg=f"is required: an integer from 0 to {size - 1} (or _ng_member_id instead)",
+            type="missing",
+        )
     return integer(fields.slot, 0, size - 1, problems) or 0

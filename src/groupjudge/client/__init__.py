@@ -3,6 +3,7 @@
 api       `Client` and `AsyncClient`, two drivers of the same steps      steps     what is asked, and when again
 exchange  one request and its reply over one connection                  plain     what is sent, as JSON
 values    what comes back                                                replies   from a reply to a value or an error
+troubles  what is logged of failed tries, and which tokens can be sent
 """
 
 from groupjudge.client.api import AsyncClient, Client

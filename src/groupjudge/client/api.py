@@ -11,6 +11,7 @@ from groupjudge.client import steps
 from groupjudge.client.exchange import Address, exchange, exchange_async
 from groupjudge.client.plain import Answer, Question, group_body, member_body, whole_number
 from groupjudge.client.steps import Steps
+from groupjudge.client.troubles import Troubles, sendable
 from groupjudge.client.values import Judged, Outcome, Pause, Reply, Request, Submission
 
 T = TypeVar("T")
@@ -19,7 +20,8 @@ DEADLINE_S = 4000.0
 
 
 class _Settings:
-    """What both clients know of their server. It changes no more, so threads and processes may share it."""
+    """What both clients know of their server. It changes no more, but for when a trouble was logged last, so threads
+    and processes may share it."""
 
     def __init__(
         self,
@@ -31,15 +33,20 @@ class _Settings:
     ) -> None:
         """`base_url`: the server's address, with a path where it is behind one. `token`: its `server.auth_token`.
         `deadline_s`: how many seconds a call may take, tries and pauses included, where it does not say. `headers` go
-        with every request. Raises ValueError."""
+        with every request. Raises TypeError, ValueError."""
         self._address = Address.of(base_url)
         self._deadline_s = _checked(deadline_s)
-        self._headers = dict(headers or {})
+        self._headers = {name: sendable(f"the header {name}", value) for name, value in (headers or {}).items()}
         if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self._headers["Authorization"] = f"Bearer {sendable('token', token)}"
+        self._troubles = Troubles()
 
     def _deadline(self, deadline_s: float | None) -> float:
         return time.monotonic() + (self._deadline_s if deadline_s is None else _checked(deadline_s))
+
+    def _tell(self, pause: Pause) -> None:
+        if pause.trouble is not None:
+            self._troubles.met(self._address, pause.trouble)
 
     def _with_headers(self, request: Request) -> Request:
         return Request(request.method, request.path, request.body, {**self._headers, **request.headers})
@@ -58,7 +65,8 @@ class Client(_Settings):
     Every method raises `Refusal` (409: the group's state does not admit the request), `GroupFailed` (the group failed
     as a whole: send all its members with a higher attempt), `InvalidRequest`, `DeadlinePassed`, or another
     `GroupJudgeError`. Connections that fail, a server that stops (503) and one that is full (429) are tried again until
-    the deadline, under the same identity, so that nothing is judged twice.
+    the deadline, under the same identity, so that nothing is judged twice; the logger `groupjudge.client` warns of it.
+    TLS that cannot work (a certificate that is not trusted, a server without TLS) raises `ssl.SSLError` at once.
     """
 
     def verify(
@@ -131,6 +139,7 @@ class Client(_Settings):
                 return result
             if isinstance(step, Pause):
                 came = None
+                self._tell(step)
                 time.sleep(step.seconds)
                 continue
             try:
@@ -208,6 +217,7 @@ class AsyncClient(_Settings):
                 return result
             if isinstance(step, Pause):
                 came = None
+                self._tell(step)
                 await asyncio.sleep(step.seconds)
                 continue
             try:

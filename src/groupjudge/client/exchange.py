@@ -52,6 +52,9 @@ class Address(NamedTuple):
         is_tls = parts.scheme == "https"
         return cls(parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls)
 
+    def __str__(self) -> str:
+        return f"{'https' if self.is_tls else 'http'}://{self.authority}{self.prefix}"
+
     @property
     def authority(self) -> str:
         """The value of the header `Host`."""

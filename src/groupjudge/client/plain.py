@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -26,6 +26,8 @@ def member_body(
     """The body of `POST /verify`. Raises TypeError, ValueError."""
     if slot is not None and member_id is not None:
         raise ValueError("name the member by its slot or by a member_id, not by both")
+    if slot is None and member_id is None and size is not None and whole_number("size", size) > 1:
+        raise ValueError("name the member: by its slot (0 to size - 1), or by a member_id of your own")
     fields: dict[str, object] = {
         "responses_create_params": {"input": question},
         "response": response(answer),
@@ -43,9 +45,12 @@ def group_body(
     question: Question, answers: Sequence[Answer], group_id: str | None, attempt: SupportsIndex, principle: str | None
 ) -> bytes:
     """The body of `POST /v1/judge`. Raises TypeError."""
+    if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Iterable):
+        raise TypeError(f"answers must be a list with one answer for each member, not {answers!r:.80}")
+    listed = [_checked(f"answers[{slot}]", answer) for slot, answer in enumerate(answers)]
     fields: dict[str, object] = {
         "question": question,
-        "answers": list(answers),
+        "answers": listed,
         "id": None if group_id is None else text("group_id", group_id),
         "attempt": whole_number("attempt", attempt),
         "principle": principle,
@@ -95,11 +100,24 @@ def whole_number(name: str, value: object) -> int:
 
 def response(answer: Answer) -> Mapping[str, Any]:
     """The Responses object that an answer is, or that its short form stands for (as `POST /v1/judge` reads it)."""
+    _checked("answer", answer)
     if isinstance(answer, str):
         return {"output": [_message("assistant", [{"type": "output_text", "text": str(answer)}])]}
     if isinstance(answer, Mapping):
         return answer
     return {"output": [item for message in answer for item in _items(message)]}
+
+
+def _checked(name: str, answer: object) -> object:
+    """The answer, where it has the shape of one. Raises TypeError."""
+    if isinstance(answer, str | Mapping) or hasattr(answer, "tolist"):
+        return answer
+    if not isinstance(answer, Sequence) or isinstance(answer, bytes | bytearray):
+        raise TypeError(f"{name} must be a str, a list of messages or a Responses object, not {answer!r:.80}")
+    for message in answer:
+        if not isinstance(message, Mapping):
+            raise TypeError(f"{name} is a list, so it must hold messages (mappings), not {message!r:.80}")
+    return answer
 
 
 def _items(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Generator, Iterator
-from ssl import SSLCertVerificationError
+from ssl import SSLEOFError, SSLError, SSLSyscallError, SSLZeroReturnError
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -22,6 +22,8 @@ Steps: TypeAlias = Generator[Request | Pause, "Reply | OSError | None", T]
 
 POLL_S = 30
 """How long one request for a result stays open: shorter than what lies between usually allows an idle connection."""
+_CUT = (SSLEOFError, SSLSyscallError, SSLZeroReturnError)
+"""What a connection over TLS that was lost may be called."""
 _MINIMAL = {"Prefer": "return=minimal"}
 _ASYNC = {"Prefer": "respond-async, return=minimal"}
 
@@ -74,22 +76,22 @@ def _answered(request: Request, deadline: float) -> Steps[Reply]:
     same bytes. Raises DeadlinePassed."""
     for pause in _pauses():
         came = yield request
-        if isinstance(came, SSLCertVerificationError):
-            raise came
+        if isinstance(came, SSLError) and not isinstance(came, _CUT):
+            raise came  # no certificate and no protocol mends itself
         if isinstance(came, Reply):
             seconds = seconds_to_wait(came, pause)
             if seconds is None:
                 return came
-            yield from _pause(seconds, deadline, str(error_in(came)))
+            yield from _pause(seconds, deadline, str(error_in(came)), failed=True)
         else:
-            yield from _pause(pause, deadline, f"{type(came).__name__}: {came}")
+            yield from _pause(pause, deadline, f"{type(came).__name__}: {came}", failed=True)
     raise AssertionError("the pauses have ended")
 
 
-def _pause(seconds: float, deadline: float, why: str) -> Steps[None]:
+def _pause(seconds: float, deadline: float, why: str, *, failed: bool = False) -> Steps[None]:
     if time.monotonic() + seconds >= deadline:
         raise DeadlinePassed(f"no outcome before the deadline; the last word was: {why:.1000}")
-    yield Pause(seconds)
+    yield Pause(seconds, why if failed else None)
 
 
 def _pauses() -> Iterator[float]:

@@ -86,6 +86,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing for so many seconds."""
+    """Do nothing for so many seconds. `trouble`: what failed, where that is why."""
 
     seconds: float
+    trouble: str | None = None
