@@ -2,7 +2,11 @@
 # A whole group at once, and one answer after the other: examples/curl.sh http://127.0.0.1:8600 run-7/step-12
 set -euo pipefail
 server=$1 run=$2
-post() { curl --silent --show-error --fail-with-body --json @- "$@"; }
+# The server's server.auth_token, where it has one.
+token=(); if [[ -n ${REWARD_TOKEN:-} ]]; then token=(--header "Authorization: Bearer $REWARD_TOKEN"); fi
+fetch() { curl --silent --show-error --fail-with-body ${token[@]+"${token[@]}"} "$@"; }
+post() { fetch --json @- "$@"; }
+encoded() { printf %s "$1" | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g'; }  # every byte, as %XX
 
 # 1. You hold all answers.
 post "$server/v1/judge" <<JSON
@@ -19,6 +23,6 @@ for slot in 0 1 2; do
 JSON
 done
 for slot in 0 1 2; do
-    curl --silent --show-error --fail-with-body "$server/v1/groups/${run//\//%2F}%2Fquestion-2/0/$slot?wait=60"
+    fetch "$server/v1/groups/$(encoded "$run/question-2")/0/$slot?wait=60"
     echo
 done

@@ -1,6 +1,7 @@
 """A group by plain HTTP: python examples/plain_http.py http://127.0.0.1:8600 run-7/step-12/question-3"""
 
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +17,17 @@ def reward(server: str, group: str, slot: int) -> float | None:
     place = {"_ng_group_id": group, "_ng_group_size": len(ANSWERS), "_ng_rollout_index": slot}
     body = {"responses_create_params": {"input": QUESTION}, "response": {"output": [message]}, **place}
     headers = {"Content-Type": "application/json", "Prefer": "return=minimal"}
+    if os.environ.get("REWARD_TOKEN"):  # the server's server.auth_token, where it has one
+        headers["Authorization"] = f"Bearer {os.environ['REWARD_TOKEN']}"
     for pause in (1, 2, 4, 8, 16):
         try:
             said = json.load(urlopen(Request(f"{server}/verify", json.dumps(body).encode(), headers), timeout=4000))
             return None if said["mask_sample"] else said["reward"]
-        except HTTPError as refusal:  # 409, 422, 503, ...: `code` and `detail` say which way
-            raise RuntimeError(f"{refusal.code} {refusal.read().decode()}") from None
+        except HTTPError as refusal:  # 401, 409, 422, 503, ...: `code` and `detail` say which way
+            raise SystemExit(f"{refusal.code} {refusal.read().decode()}") from None
         except OSError:  # the same bytes again are safe: nothing is judged twice
             time.sleep(pause)
-    raise TimeoutError(f"no reply from {server}")
+    raise SystemExit(f"no reply from {server}")
 
 
 with ThreadPoolExecutor(len(ANSWERS)) as callers:

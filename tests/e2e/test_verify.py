@@ -11,6 +11,7 @@ import pytest
 
 from .calling import Client, cancelled_after, request
 from .groups import GARBLED, HUGE, JUDGE_WORD, REJECTED, Group, TextJudge, question
+from .serving import Server
 
 REWARDED = {
     "responses_create_params",
@@ -346,3 +347,23 @@ async def test_a_path_may_carry_the_key_of_an_episode(client: Client, group: Gro
         reply = await client.send(request("POST", path.replace(" ", "%20"), group.body(0)))
         assert reply.said == (404, "not_found")
     assert (await client.get("/ng-rollout/a/healthz")).status == 200
+
+
+async def test_an_index_beside_a_member_id_is_ignored(server: Server) -> None:
+    """A3: the member id counts, so two members that both say index 0 make a whole group."""
+    bodies = [
+        json.dumps(
+            {
+                "responses_create_params": {"input": "index beside a member id"},
+                "response": {"output": [{"type": "message", "content": [{"type": "output_text", "text": name}]}]},
+                "_ng_group_id": "both-ways",
+                "_ng_group_size": 2,
+                "_ng_rollout_index": 0,
+                "_ng_member_id": name,
+            }
+        ).encode()
+        for name in ("a", "b")
+    ]
+    replies = await asyncio.wait_for(asyncio.gather(*(server.client.post("/verify", body) for body in bodies)), 60)
+    assert [reply.status for reply in replies] == [200, 200]
+    assert {reply.json["_ng_rollout_index"] for reply in replies} == {0, 1}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.e2e.calling import Reply, request
 from tests.e2e.groups import rewards_of
-from tests.e2e.serving import ROOT, Server
+from tests.e2e.serving import ROOT, Server, serving
 
 from .conftest import REFUSED, PickyJudge
 
@@ -21,16 +21,21 @@ EXAMPLES = ROOT / "examples"
 PAGE = ROOT / "docs" / "trainers" / "http.md"
 
 
-async def run(*words: str) -> str:
+async def finished(*words: str, **environ: str) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
         *words,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environ},
     )
     out, error = await asyncio.wait_for(process.communicate(), 60)
-    assert (process.returncode, error) == (0, b"")
-    return out.decode()
+    return process.returncode, out.decode(), error.decode()
+
+
+async def run(*words: str) -> str:
+    status, out, error = await finished(*words)
+    assert (status, error) == (0, "")
+    return out
 
 
 async def test_the_python_example_prints_the_rewards(server: Server) -> None:
@@ -46,7 +51,7 @@ async def test_the_python_example_prints_the_rewards(server: Server) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None or shutil.which("bash") is None, reason="needs curl and bash")
 async def test_the_curl_example_prints_the_rewards(server: Server) -> None:
     """A12, A1, A2."""
-    lines = (await run("bash", str(EXAMPLES / "curl.sh"), server.address, "run/curl")).splitlines()
+    lines = (await run("bash", str(EXAMPLES / "curl.sh"), server.address, "run/curl ?#%ü")).splitlines()
     whole, *members = map(json.loads, lines)
     assert whole["rewards"] == rewards_of("What is 2 + 2?", ["Four.", "It is 4.", "5?"])
     texts = [f"Because, {slot}." for slot in range(3)]
@@ -80,3 +85,20 @@ def test_the_examples_are_where_the_page_says() -> None:
     for name in ("plain_http.py", "curl.sh"):
         assert f"examples/{name}" in PAGE.read_text("utf-8")
         assert Path(EXAMPLES / name).exists()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None or shutil.which("bash") is None, reason="needs curl and bash")
+async def test_the_examples_send_a_token_where_there_is_one(judge: PickyJudge, tmp_path: Path) -> None:
+    """A12, H8: the server's word is shown where it will not do, and no traceback."""
+    examples = [[sys.executable, str(EXAMPLES / "plain_http.py")], ["bash", str(EXAMPLES / "curl.sh")]]
+    sets = {"judge.base_url": judge.base_url, "judge.params": {}, "server.auth_token": "sekret"}
+    async with serving(sets, tmp_path / "log") as server:
+        for example in examples:
+            status, out, error = await finished(*example, server.address, "token/q", REWARD_TOKEN="sekret")
+            assert (status, error) == (0, "")
+            for environ in ({}, {"REWARD_TOKEN": "another"}):
+                status, out, error = await finished(*example, server.address, "token/q", **environ)
+                assert status != 0
+                assert "401" in error
+                assert "unauthorized" in out + error
+                assert "Traceback" not in error

@@ -199,6 +199,15 @@ async def test_what_is_no_json_object_is_refused(routes: Routes, body: bytes) ->
     assert (await routes.post("prepare", body)).error == (422, "invalid_request")
 
 
+@pytest.mark.parametrize("wrong", ["", ".ck", "-ck", "c/k", "ü", "x" * 129])
+async def test_a_checkpoint_id_that_will_not_do_is_told_in_words(routes: Routes, wrong: str) -> None:
+    """C6: not as a pattern that the reader has to work out."""
+    detail = (await routes.post("prepare", routes.call(checkpoint_id=wrong))).json["error"]["detail"]
+    assert "checkpoint_id" in detail
+    assert "the first a letter or a digit" in detail
+    assert "^" not in detail
+
+
 async def test_bodies_that_are_just_right(routes: Routes, tmp_path: Path) -> None:
     """C6: the longest id, a byte order mark, an integer as deadline, defaults of attempt, scope and stop."""
     room = routes.room

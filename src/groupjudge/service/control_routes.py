@@ -190,6 +190,9 @@ def _decoded(body: bytes, kind: type[C]) -> C:
     try:
         return msgspec.json.decode(body.removeprefix(codecs.BOM_UTF8), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if "matching regex" in str(error):  # one field has a pattern
+            allowed = "must be 1 to 128 letters and digits of ASCII, '.', '_' and '-', the first a letter or a digit"
+            raise InvalidRequest.at("checkpoint_id", msg=allowed) from None
         raise InvalidRequest.at(msg=str(error)[:300]) from None
 
 
