@@ -58,6 +58,22 @@ def test_the_depth_of_a_text_is_that_of_its_value(rng: random.Random, depth: int
         jsontext._CHUNK, jsontext._FEW = before
 
 
+@given(
+    st.recursive(st.integers(-9, 9), lambda inner: st.lists(inner, max_size=4), max_leaves=40),
+    st.sampled_from([1, 2, 7, 4096]),
+)
+def test_the_depth_of_arrays_of_numbers_is_that_of_their_value(value: Any, stretch: int) -> None:
+    """H10, P11: without strings it is enough to count brackets, a stretch at a time."""
+    text = json.dumps([value, [1] * 25_000]).encode()
+    depth = depth_of([value, [1]])
+    before, jsontext._STRETCH = jsontext._STRETCH, stretch
+    try:
+        for limit in range(max(0, depth - 2), depth + 2):
+            assert is_within(text, limit) == (depth <= limit)
+    finally:
+        jsontext._STRETCH = before
+
+
 @pytest.mark.parametrize(
     "string", ['"' + "x" * 70_000 + '"', '"\\\\"', '"\\""', '"\\\\\\""', '"]]]"', '""'], ids=lambda each: each[:8]
 )

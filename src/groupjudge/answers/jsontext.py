@@ -25,6 +25,7 @@ LONGEST_INT = 600
 
 _CHUNK = 65_536
 _FEW = 128
+_STRETCH = 1 << 12
 _OPENING = ord("[")
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
@@ -157,7 +158,7 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
     stop = len(text) if stop is None else stop
     if stop - start < _CHUNK and text.count(b"[", start, stop) + text.count(b"{", start, stop) <= max_depth:
         return
-    if _is_within(_structure(text, start, stop), max_depth):
+    if _is_surely_within(text, max_depth, start, stop) or _is_within(_structure(text, start, stop), max_depth):
         return
     depth = 0
     for token in _STRINGS_AND_BRACKETS.finditer(text, start, stop):
@@ -168,6 +169,21 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
                 raise Malformed(f"nesting deeper than {MAX_DEPTH} levels", token.start() - start)
         elif first in b"]}":
             depth -= 1
+
+
+def _is_surely_within(text: bytes, max_depth: int, start: int, stop: int) -> bool:
+    """Whether counting brackets, a stretch at a time, is enough to know that a text without strings and objects nests at
+    most `max_depth` deep: no place of a stretch is deeper than all that open before it or in it."""
+    if text.find(b'"', start, stop) >= 0 or text.find(b"{", start, stop) >= 0:
+        return False
+    depth = 0
+    for position in range(start, stop, _STRETCH):
+        end = min(position + _STRETCH, stop)
+        opened = text.count(b"[", position, end)
+        if depth + opened > max_depth:
+            return False
+        depth += opened - text.count(b"]", position, end)
+    return True
 
 
 def _structure(text: bytes, start: int, stop: int) -> bytes:
