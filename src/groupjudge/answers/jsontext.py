@@ -172,8 +172,8 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
 
 
 def _is_surely_within(text: bytes, max_depth: int, start: int, stop: int) -> bool:
-    """Whether counting brackets, a stretch at a time, is enough to know that a text without strings and objects nests at
-    most `max_depth` deep: no place of a stretch is deeper than all that open before it or in it."""
+    """Whether counting brackets, a stretch at a time, is enough to know that a text without strings and objects nests
+    at most `max_depth` deep: no place of a stretch is deeper than all that open before it or in it."""
     if text.find(b'"', start, stop) >= 0 or text.find(b"{", start, stop) >= 0:
         return False
     depth = 0
