@@ -157,6 +157,7 @@ class Ledger:
         self.sessions: dict[str, Session] = {}
         self.held: dict[Member, Held] = {}
         self.dropped: dict[Member, Outcome] = {}
+        self.anew: set[tuple[GroupKey, Attempt]] = set()
         self.recorded = recorded
         self.recorded_groups = {member[:2] for member in recorded}
         self.retired: dict[str, int] = {}
@@ -362,6 +363,14 @@ class Ledger:
             held.sessions.discard(session)
             if not held.sessions and not held.replayed:
                 self.dropped[gone.member] = self.held.pop(gone.member).outcome
+                if all(member[:2] != gone.member[:2] for member in self.held):
+                    self.may_form_anew(gone.member[:2])  # C23: of its restored members none is left
+
+    def may_form_anew(self, group: tuple[GroupKey, Attempt]) -> None:
+        """What callers had recorded of it binds nobody any more."""
+        self.recorded_groups.discard(group)
+        self.recorded = {member: each for member, each in self.recorded.items() if member[:2] != group}
+        self.anew.add(group)
 
     def verify_ended(self, serial: int, *, told: bool) -> None:
         """A `/verify` is over; `told`: with 200."""

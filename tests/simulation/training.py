@@ -325,9 +325,16 @@ class Run:
         return Arrival(*named, self.ledger.serials, group.name, name)
 
     def _record(self, group: Group, agent: Agent, reply: Reply) -> None:
-        """The outcome is the agent's from now on, and must be what a sibling's run made."""
+        """The outcome is the agent's from now on, and must be what a sibling's run made. Who has no session any more
+        may meet a group that formed anew (C23), or after retention had let go of it (L14)."""
         said = reply.said
         outcome = JudgeFailure(said["failure_reason"]) if said["mask_sample"] else Rewarded(said["reward"])
+        forgotten = not agent.protected and agent.outcome not in (None, outcome)
+        if (key := group.member(agent)[:2]) in self.ledger.anew or forgotten:
+            self.ledger.may_form_anew(key)
+            self.ledger.anew.discard(key)
+            for each in group.agents:
+                each.outcome = None
         demand(agent.outcome in (None, outcome), "an agent was told two outcomes")
         self.ledger.recorded_by(group.member(agent), outcome, [a.outcome for a in group.agents])
         agent.outcome, agent.step = outcome, max(agent.step, RECORDED)
