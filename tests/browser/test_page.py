@@ -119,6 +119,7 @@ async def test_a_browser_logs_in_and_out(browser: Browser, serve: Serve) -> None
         (complaint,) = browser.complaints
         assert "401" in complaint
         browser.complaints.clear()
+        await expect(page.get_by_label("Token of this server")).to_be_focused()  # the page may be seen before
         await page.keyboard.type(TOKEN)
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(f"{server.address}/")
