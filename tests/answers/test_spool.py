@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 from groupjudge.answers.outline import Span
-from groupjudge.answers.spool import CHUNK, SPARE_BYTES, SPARE_FILES, Kept, Spool, length_of
+from groupjudge.answers.slots import SLOTS
+from groupjudge.answers.spool import CHUNK, SPARE_BYTES, SPARE_SLOTS, Kept, Spool, length_of
 from groupjudge.errors import SpoolFull
 
 BODY = os.urandom(1_000_000)
+
+
+def _open_files(directory: Path) -> int:
+    """How many files of that directory this process has open."""
+    descriptors = Path("/proc/self/fd").iterdir()
+    return sum(1 for each in descriptors if os.path.realpath(each).startswith(f"{directory}/"))
 
 
 @pytest.fixture(params=[0, 10_000_000], ids=["disk", "memory"])
@@ -45,10 +52,10 @@ def test_what_is_held_is_counted(spool: Spool) -> None:
     """P6: and let go of once."""
     one, other = spool.keep(BODY), spool.keep(BODY[:100])
     assert spool.bytes_in_memory + spool.bytes_on_disk == len(BODY) + 100
-    assert spool.descriptors == (2 if spool.bytes_on_disk else 0)
+    assert spool.on_disk == (2 if spool.bytes_on_disk else 0)
     for kept in (one, one, other):
         kept.close()
-    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.descriptors) == (0, 0, 0)
+    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.on_disk) == (0, 0, 0)
 
 
 def test_a_closed_body_is_gone(kept: Kept) -> None:
@@ -62,7 +69,7 @@ def test_the_threshold_parts_memory_from_disk(tmp_path: Path) -> None:
     """A body of just the threshold stays in memory."""
     spool = Spool(10, str(tmp_path))
     kept = spool.keep(b"x" * 10), spool.keep(b"x" * 11)
-    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.descriptors) == (10, 11, 1)
+    assert (spool.bytes_in_memory, spool.bytes_on_disk, spool.on_disk) == (10, 11, 1)
     for each in kept:
         each.close()
 
@@ -76,19 +83,23 @@ def test_files_have_no_name(tmp_path: Path) -> None:
 
 def test_a_file_can_be_opened_by_others_while_it_is_kept(tmp_path: Path) -> None:
     """H11: by the process that reads heavy bodies; one in memory cannot."""
-    kept = Spool(0, str(tmp_path)).keep(BODY)
-    assert kept.path is not None
-    with open(kept.path, "rb") as again:
-        assert again.read() == BODY
-    kept.close()
-    assert Spool(len(BODY)).keep(BODY).path is None
+    spool = Spool(0, str(tmp_path))
+    kept = spool.keep(BODY)
+    other = spool.keep(BODY[::-1])
+    for each, body in ((kept, BODY), (other, BODY[::-1])):
+        assert each.place is not None
+        with open(each.place.path, "rb") as again:
+            again.seek(each.place.offset)
+            assert again.read(each.size) == body
+        each.close()
+    assert Spool(len(BODY)).keep(BODY).place is None
 
 
 def test_no_more_descriptors_is_a_clear_error(tmp_path: Path) -> None:
     """H5: overloaded, not internal; what was kept before stays."""
     spool = Spool(0, str(tmp_path))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    kept = spool.keep(BODY)
+    kept, *others = [spool.keep(BODY) for _ in range(SLOTS)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
         with pytest.raises(SpoolFull, match="open files") as raised:
@@ -96,15 +107,15 @@ def test_no_more_descriptors_is_a_clear_error(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert raised.value.code == "overloaded"
-    assert spool.descriptors == 1
+    assert spool.on_disk == SLOTS
     assert b"".join(kept.chunks([Span(0, 9)])) == BODY[:9]
-    kept.close()
+    for each in (kept, *others):
+        each.close()
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     """H5: a file of limited size fills up like a disk; its descriptor is let go of."""
     spool = Spool(0, str(tmp_path))
-    before = len(os.listdir("/proc/self/fd"))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
@@ -114,8 +125,8 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert isinstance(raised.value.__cause__, OSError)
     assert raised.value.__cause__.errno == errno.EFBIG
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert (spool.bytes_on_disk, spool.descriptors) == (0, 0)
+    assert _open_files(tmp_path) == 0
+    assert (spool.bytes_on_disk, spool.on_disk, spool.files) == (0, 0, 0)
 
 
 def test_a_missing_directory_is_a_clear_error(tmp_path: Path) -> None:
@@ -126,26 +137,26 @@ def test_a_missing_directory_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_spool_takes_its_share_of_descriptors_and_no_more(tmp_path: Path) -> None:
     """P8: refused before connections find none left; what stays in memory needs none; what is let go of makes room."""
-    spool = Spool(1000, str(tmp_path), most_files=2)
+    spool = Spool(1000, str(tmp_path), most_on_disk=2)
     one, other = spool.keep(BODY), spool.keep(BODY)
     for _ in range(2):
         with pytest.raises(SpoolFull, match="ulimit -n"):
             spool.keep(BODY)
-    assert (spool.descriptors, spool.bytes_on_disk) == (2, 2 * len(BODY))
+    assert (spool.on_disk, spool.bytes_on_disk) == (2, 2 * len(BODY))
     spool.keep(BODY[:1000]).close()
     one.close()
     spool.keep(BODY).close()
     other.close()
-    assert spool.descriptors == 0
+    assert spool.on_disk == 0
 
 
 def test_a_body_that_could_not_be_written_takes_no_share(tmp_path: Path) -> None:
     """A full disk is over some day; the descriptors are there again then."""
-    spool = Spool(0, str(tmp_path / "missing"), most_files=1)
+    spool = Spool(0, str(tmp_path / "missing"), most_on_disk=1)
     for _ in range(2):
         with pytest.raises(SpoolFull, match="No such file"):
             spool.keep(BODY)
-    assert spool.descriptors == 0
+    assert spool.on_disk == 0
 
 
 def test_a_file_that_is_written_over_shows_nothing_of_the_body_before(tmp_path: Path) -> None:
@@ -166,18 +177,37 @@ def test_a_file_that_is_written_over_shows_nothing_of_the_body_before(tmp_path: 
     new.close()
 
 
-def test_few_and_small_files_are_kept_to_be_written_over(tmp_path: Path) -> None:
-    """The disk is not the spool's alone."""
+def test_few_and_small_bodies_leave_their_room_to_be_written_over(tmp_path: Path) -> None:
+    """The disk is not the spool's alone: what goes beyond that is given back at once."""
     spool = Spool(0, str(tmp_path))
-    before = len(os.listdir("/proc/self/fd"))
-    kept = [spool.keep(BODY[:10]) for _ in range(SPARE_FILES + 3)]
+    kept = [spool.keep(BODY[:10]) for _ in range(SPARE_SLOTS + SLOTS)]
+    assert spool.files == _open_files(tmp_path) == 2
     for each in kept:
         each.close()
-    assert len(os.listdir("/proc/self/fd")) == before + SPARE_FILES
-    assert spool.descriptors == 0
+    assert spool.files == _open_files(tmp_path) == 1
+    assert spool.on_disk == 0
     large = Spool(0, str(tmp_path))
     large.keep(bytes(SPARE_BYTES + 1)).close()
     assert not large.has_spare
+    assert large.files == 0
+
+
+def test_room_that_once_held_a_large_body_is_given_back_whole(tmp_path: Path) -> None:
+    """P8: also the part of it that smaller bodies, which came later, did not fill."""
+    spool = Spool(0, str(tmp_path))
+    large = spool.keep(BODY)
+    neighbour, *small = [spool.keep(BODY[:10]) for _ in range(1 + SPARE_SLOTS)]
+    large.close()
+    again = spool.keep(BODY[:10])
+    assert neighbour.place is not None
+    file = os.open(neighbour.place.path, os.O_RDONLY)
+    for each in small:
+        each.close()
+    assert os.fstat(file).st_blocks * 512 >= len(BODY)
+    again.close()
+    assert os.fstat(file).st_blocks * 512 < len(BODY)
+    os.close(file)
+    neighbour.close()
 
 
 def test_files_that_wait_to_be_written_over_make_room_on_a_full_disk(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def command(*arguments: str, limits: dict[str, int] | None = None) -> list[str]:
     if limits is None:
         return [sys.executable, "-m", "groupjudge", *arguments]
     shown = ",".join(f"{name}={value}" for name, value in limits.items())
-    return [sys.executable, "-c", _LIMITED, shown, *arguments]
+    # -B: where files may not be long, what Python compiles would be cut off, and the next process would read that.
+    return [sys.executable, "-B", "-c", _LIMITED, shown, *arguments]
 
 
 def environment(**changes: str) -> dict[str, str]:

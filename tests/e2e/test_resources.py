@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupjudge.service.run import descriptors_to_spool
+from groupjudge.answers.slots import slots_per_file
+from groupjudge.service.run import bodies_to_spool
 
 from .calling import Connection, Reply, cancelled_after, request
 from .conftest import Serve
@@ -35,10 +36,10 @@ async def test_a_full_disk(serve: Serve, group: Group) -> None:
 
 
 async def test_no_more_files(serve: Serve, group: Group) -> None:
-    """P8: bodies that wait on disk take a descriptor each, and half of what there is stays for connections: beyond that
-    they are refused; those that wait get their reward, and once they have it there is room again."""
-    limits = {"RLIMIT_NOFILE": 192}
-    room = descriptors_to_spool(192, 4)
+    """P8: bodies that wait on disk share files, and each has a connection: what would leave none for others is refused;
+    those that wait get their reward, and once they have it there is room again."""
+    limits = {"RLIMIT_NOFILE": 140}
+    room = bodies_to_spool(140, 4, slots_per_file())
     async with serve({"limits.spool_threshold_bytes": 10, "judge.max_concurrency": 4}, limits=limits) as server:
         connections = [await Connection(server.port).__aenter__() for _ in range(60)]
         try:

@@ -91,7 +91,7 @@ async def test_a_fault_found_apart_is_the_usual_refusal(analyst: Analyst) -> Non
     with pytest.raises(InvalidRequest) as refusal:
         await analyst.caller(text, echo=True)
     assert refusal.value.problems[0]["loc"] == ["body", "_ng_rollout_index"]
-    assert analyst._spool.descriptors == 0
+    assert analyst._spool.on_disk == 0
 
 
 class _Elsewhere:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
-from typing import IO, Protocol
+from typing import NamedTuple, Protocol
 
 from groupjudge.answers.echo import Piece
+from groupjudge.answers.slots import Slot, Slots
 from groupjudge.errors import SpoolFull
 
 CHUNK = 1 << 18
 """Replies are read and sent in parts of at most so many bytes."""
-SPARE_FILES = 16
+SPARE_SLOTS = 16
 SPARE_BYTES = 4 << 20
-"""So many files, each of at most so many bytes, are kept to be written over: that takes a fifth of the time of a new
+"""So many slots, each of at most so many bytes, are kept to be written over: that takes a fifth of the time of a new
 one, whose pages the system must find, clear and take back."""
+
+
+class Place(NamedTuple):
+    """Where other processes of this user find a body while it is kept: in the file `path`, from byte `offset` on."""
+
+    path: str
+    offset: int
 
 
 class Kept(Protocol):
@@ -28,9 +35,8 @@ class Kept(Protocol):
         """Its length in bytes."""
 
     @property
-    def path(self) -> str | None:
-        """A name by which other processes of this user can open it while it is kept; None where there is none. The
-        first `size` bytes of that file are the body."""
+    def place(self) -> Place | None:
+        """Where other processes find it; None where they cannot."""
 
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         """The bytes of the pieces of a reply to it, a part at a time."""
@@ -41,19 +47,20 @@ class Kept(Protocol):
 
 class Spool:
     """Keeps bodies. Those of more than `threshold_bytes` go to unlinked files in `directory` (None: the system's for
-    temporary files), one descriptor each and `most_files` at a time (None: as many as may be open); they take no memory
-    and are gone with the process, however it ends. Safe to use from several threads."""
+    temporary files), `most_on_disk` at a time (None: any number); they take no memory and are gone with the process,
+    however it ends. Safe to use from several threads."""
 
-    def __init__(self, threshold_bytes: int, directory: str | None = None, most_files: int | None = None) -> None:
+    def __init__(self, threshold_bytes: int, directory: str | None = None, most_on_disk: int | None = None) -> None:
         self._threshold = threshold_bytes
         self._directory = directory
-        self._most_files = most_files
+        self._most_on_disk = most_on_disk
         self._lock = Lock()
-        self._spare: list[IO[bytes]] = []
-        weakref.finalize(self, _close_all, self._spare)
+        self._slots = Slots(directory)
+        self._spare: list[Slot] = []
         self.bytes_in_memory = 0
         self.bytes_on_disk = 0
-        self.descriptors = 0
+        self.on_disk = 0
+        """How many bodies are on disk."""
 
     @property
     def directory(self) -> str:
@@ -61,83 +68,81 @@ class Spool:
         return self._directory or tempfile.gettempdir()
 
     @property
+    def files(self) -> int:
+        """How many files are open: a descriptor each."""
+        return self._slots.files
+
+    @property
     def has_spare(self) -> bool:
         """Whether the next body will hardly make its writer wait."""
         return bool(self._spare)
 
     def keep(self, body: bytes) -> Kept:
-        """Keep a body. Raises SpoolFull where the disk is full or no more files may be open."""
+        """Keep a body. Raises SpoolFull where the disk is full or too many bodies are on it."""
         if len(body) <= self._threshold:
             self._count(memory=len(body))
             return _InMemory(self, body)
-        self._take_descriptor()
+        self._take_share()
         try:
-            file = self._written(body)
+            slot = self._written(body)
         except BaseException:
-            self._count(descriptors=-1)
+            self._count(on_disk=-1)
             raise
         self._count(disk=len(body))
-        return _OnDisk(self, file, len(body))
+        return _OnDisk(self, slot, len(body))
 
-    def _take_descriptor(self) -> None:
+    def _take_share(self) -> None:
         with self._lock:
-            if self._most_files is not None and self.descriptors >= self._most_files:
+            if self._most_on_disk is not None and self.on_disk >= self._most_on_disk:
                 raise SpoolFull(
-                    f"the server cannot keep this body while its group is judged: {self.descriptors} wait already, as "
+                    f"the server cannot keep this body while its group is judged: {self.on_disk} wait already, as "
                     "many as the limit of open files (ulimit -n) leaves room for"
                 )
-            self.descriptors += 1
+            self.on_disk += 1
 
-    def _written(self, body: bytes) -> IO[bytes]:
+    def _written(self, body: bytes) -> Slot:
         with self._lock:
             spare = self._spare.pop() if self._spare else None
         if spare is not None:
             try:
-                return _filled(spare, body)
+                return self._filled(spare, body)
             except OSError:
                 self._drop_spares()
         try:
-            return _filled(tempfile.TemporaryFile(buffering=0, dir=self._directory), body)
+            return self._filled(self._slots.take(), body)
         except OSError as error:
             raise _full(error) from error
+
+    def _filled(self, slot: Slot, body: bytes) -> Slot:
+        """The slot, with `body` in it; let go of where that fails."""
+        try:
+            slot.write(body)
+        except BaseException:
+            self._slots.free(slot)
+            raise
+        return slot
 
     def _drop_spares(self) -> None:
         """The disk is full: make room."""
         with self._lock:
-            _close_all(self._spare)
+            spare, self._spare = self._spare, []
+        for slot in spare:
+            self._slots.free(slot)
 
-    def _let_go(self, file: IO[bytes], size: int) -> None:
+    def _let_go(self, slot: Slot, size: int) -> None:
         with self._lock:
-            is_spare = size <= SPARE_BYTES and len(self._spare) < SPARE_FILES
+            is_spare = slot.size <= SPARE_BYTES and len(self._spare) < SPARE_SLOTS
             if is_spare:
-                self._spare.append(file)
+                self._spare.append(slot)
         if not is_spare:
-            file.close()
-        self._count(disk=-size, descriptors=-1)
+            self._slots.free(slot)
+        self._count(disk=-size, on_disk=-1)
 
-    def _count(self, memory: int = 0, disk: int = 0, descriptors: int = 0) -> None:
+    def _count(self, memory: int = 0, disk: int = 0, on_disk: int = 0) -> None:
         with self._lock:
             self.bytes_in_memory += memory
             self.bytes_on_disk += disk
-            self.descriptors += descriptors
-
-
-def _close_all(files: list[IO[bytes]]) -> None:
-    while files:
-        files.pop().close()
-
-
-def _filled(file: IO[bytes], body: bytes) -> IO[bytes]:
-    """The file, with `body` at its start; closed where that fails."""
-    try:
-        left, position = memoryview(body), 0
-        while left:
-            written = os.pwrite(file.fileno(), left, position)
-            left, position = left[written:], position + written
-    except OSError:
-        file.close()
-        raise
-    return file
+            self.on_disk += on_disk
 
 
 def _full(error: OSError) -> SpoolFull:
@@ -153,7 +158,7 @@ class _InMemory:
         self.size = len(body)
 
     @property
-    def path(self) -> str | None:
+    def place(self) -> Place | None:
         return None
 
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
@@ -168,34 +173,35 @@ class _InMemory:
 
 
 class _OnDisk:
-    __slots__ = ("_file", "_spool", "size")
+    __slots__ = ("_slot", "_spool", "size")
 
-    def __init__(self, spool: Spool, file: IO[bytes], size: int) -> None:
+    def __init__(self, spool: Spool, slot: Slot, size: int) -> None:
         self._spool = spool
-        self._file: IO[bytes] | None = file
+        self._slot: Slot | None = slot
         self.size = size
 
     @property
-    def path(self) -> str | None:
-        path = f"/proc/{os.getpid()}/fd/{self._open().fileno()}"
-        return path if os.path.exists(path) else None
+    def place(self) -> Place | None:
+        slot = self._open()
+        path = f"/proc/{os.getpid()}/fd/{slot.fd}"
+        return Place(path, slot.offset) if os.path.exists(path) else None
 
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         self._open()
         return _parts(pieces, self._read)
 
-    def _open(self) -> IO[bytes]:
-        if self._file is None:
+    def _open(self) -> Slot:
+        if self._slot is None:
             raise ValueError("this body was closed")
-        return self._file
+        return self._slot
 
     def _read(self, part: slice) -> bytes:
-        return os.pread(self._open().fileno(), part.stop - part.start, part.start)
+        return self._open().read(part)
 
     def close(self) -> None:
-        if self._file is not None:
-            file, self._file = self._file, None
-            self._spool._let_go(file, self.size)
+        if self._slot is not None:
+            slot, self._slot = self._slot, None
+            self._spool._let_go(slot, self.size)
 
 
 def _parts(pieces: Iterable[Piece], read: Callable[[slice], bytes | memoryview]) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
-from groupjudge.answers.spool import Kept, Spool
+from groupjudge.answers.spool import Kept, Place, Spool
 from groupjudge.answers.verify import VerifyRequest, read_verify, size_as_objects
 from groupjudge.errors import FieldProblem, InvalidRequest
 
@@ -64,7 +64,7 @@ class Analyst:
             return Caller(request, self._spool.keep(body) if echo else None)
         if self._is_heavy(body):
             kept = await self._kept(body)
-            if kept.path is not None:
+            if kept.place is not None:
                 del body
                 on_disk()
                 return await self._heavy_one(kept, echo=echo)
@@ -83,7 +83,7 @@ class Analyst:
         if self._is_heavy(body):
             kept = await self._kept(body)
             try:
-                if kept.path is not None:
+                if kept.place is not None:
                     return await self._read_apart(kept, read)
             finally:
                 kept.close()
@@ -122,18 +122,18 @@ class Analyst:
         return await asyncio.to_thread(self._spool.keep, body)
 
     async def _read_apart(self, kept: Kept, read: Callable[[bytes], T]) -> T:
-        assert kept.path is not None
+        assert kept.place is not None
         try:
-            said = await self._ask_helper(read, kept.path, kept.size)
+            said = await self._ask_helper(read, kept.place, kept.size)
         except BrokenProcessPool:
             self._helper = None
-            said = await self._ask_helper(read, kept.path, kept.size)
+            said = await self._ask_helper(read, kept.place, kept.size)
         if isinstance(said, list):
             raise InvalidRequest(said)
         return said
 
-    async def _ask_helper(self, read: Callable[[bytes], T], path: str, size: int) -> T | list[FieldProblem]:
-        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, read, path, size)
+    async def _ask_helper(self, read: Callable[[bytes], T], place: Place, size: int) -> T | list[FieldProblem]:
+        return await asyncio.get_running_loop().run_in_executor(self._pool(), _read_file, read, place, size)
 
     def _pool(self) -> ProcessPoolExecutor:
         if self._helper is None:
@@ -155,9 +155,10 @@ def _end_with_the_server() -> None:
     os._exit(1)
 
 
-def _read_file(read: Callable[[bytes], T], path: str, size: int) -> T | list[FieldProblem]:
+def _read_file(read: Callable[[bytes], T], place: Place, size: int) -> T | list[FieldProblem]:
     """Runs in the helper process. Its problems come back as values: the errors have no form that travels."""
-    with open(path, "rb") as file:
+    with open(place.path, "rb") as file:
+        file.seek(place.offset)
         body = file.read(size)
     try:
         return read(body)

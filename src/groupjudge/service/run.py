@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from groupjudge.answers.slots import slots_per_file
 from groupjudge.answers.spool import Spool
 from groupjudge.core.book import Book, Limits
 from groupjudge.errors import ConfigurationError
@@ -101,17 +102,26 @@ async def running(settings: Settings, extras: Sequence[ExtraRoute] = ()) -> Asyn
 
 
 def raise_descriptor_limit() -> None:
-    """Every waiting caller holds a connection, and a file where its body is large: take what the system allows."""
+    """Every waiting caller holds a connection, and its judge calls do: take what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def descriptors_to_spool(open_files: int, judge_calls: int) -> int:
-    """How many of the `open_files` that this process may have are for bodies that wait. Each of these holds a
-    connection too; those to the judge and some for callers that are refused must stay free, or nobody could be
-    accepted."""
-    return max(1, (open_files - _DESCRIPTORS_KEPT - min(judge_calls, open_files // 4)) // 2)
+def bodies_to_spool(open_files: int, judge_calls: int, per_file: int) -> int:
+    """How many bodies may wait on disk, `per_file` to a file, where this process may have so many `open_files`. Each
+    holds a connection too; the calls to the judge (half of all at most) and some callers that are refused must find
+    descriptors, or nobody could be accepted."""
+    room = open_files - _DESCRIPTORS_KEPT - min(judge_calls, open_files // 2)
+    return max(1, room * per_file // (per_file + 1))
+
+
+def _spool(settings: Settings) -> Spool:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = None
+    if soft != resource.RLIM_INFINITY:
+        most = bodies_to_spool(soft, most_calls(settings), slots_per_file())
+    return Spool(settings.limits.spool_threshold_bytes, most_on_disk=most)
 
 
 def calm_collector() -> None:
@@ -195,9 +205,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     """Everything behind the routes, built from the settings; the judge is closed at the end."""
     metrics = Metrics()
     limits = settings.limits
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most_files = None if soft == resource.RLIM_INFINITY else descriptors_to_spool(soft, most_calls(settings))
-    spool = Spool(limits.spool_threshold_bytes, most_files=most_files)
+    spool = _spool(settings)
     analyst = _analyst(settings, spool)
     judges = Judges(settings, metrics)
     try:

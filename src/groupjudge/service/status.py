@@ -112,7 +112,7 @@ class Status:
             "peak_bytes": max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, resident or 0),
             "spool_memory_bytes": spool.bytes_in_memory,
             "spool_disk_bytes": spool.bytes_on_disk,
-            "spool_files": spool.descriptors,
+            "spool_files": spool.files,
             "spool_free_bytes": self._insides.disk_free(),
             "held_answers": self._insides.host.texts_held,
         }
