@@ -1,5 +1,5 @@
 """An HTTP client that costs little, so that the servers are what is measured: keep-alive connections, no copy of what
-is sent, and of a reply only its status, its length and its end are kept."""
+is sent but a small piece at a time, and of a reply only its status, its length and its end are kept."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httptools
 
 TAIL = 4096
+_PIECE = 1 << 17
 
 
 class Reply(NamedTuple):
@@ -28,6 +29,8 @@ class _Connection(asyncio.Protocol):
         self._status = self._size = 0
         self._last: list[bytes] = []
         self.is_open = True
+        self._may_write = asyncio.Event()
+        self._may_write.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -37,8 +40,17 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._size, self._last = 0, []
         self._waiter = asyncio.get_running_loop().create_future()
-        self.transport.writelines(parts)
+        for part in parts:
+            for start in range(0, len(part), _PIECE):
+                self.transport.write(memoryview(part)[start : start + _PIECE])
+                await self._may_write.wait()
         return await self._waiter
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -55,6 +67,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
+        self._may_write.set()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(ConnectionError(f"the server closed the connection ({error})"))
 
