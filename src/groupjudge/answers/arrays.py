@@ -190,13 +190,16 @@ def _floats(values: Any) -> Ext:
 # -- from values -------------------------------------------------------------------------------------------------------
 
 
+_EMPTY = _integers(b"[]")
 NEVER_DIGESTED = frozenset({dict, str, bool, type(None)})
 """What an array that has a digest does not begin with."""
 
 
 def digest_list(value: list[object]) -> Ext | list[object]:
     """What stands for a parsed array: the same as for its text."""
-    first = type(value[0]) if value else int
+    if not value:
+        return _EMPTY
+    first = type(value[0])
     if first is float:
         return _floats(array("d", value)) if set(map(type, value)) == {float} else value
     if first in _INTEGER_KINDS and _is_integers(value):

@@ -14,7 +14,7 @@ from groupjudge.errors import FieldProblem, InvalidRequest
 MAX_ATTEMPT = 2**63 - 1
 MAX_ID_LENGTH = 512
 MAX_PROMPT_ID_LENGTH = 4096
-_INT64 = 2**63
+MIN_TASK_INDEX, MAX_TASK_INDEX = -(2**63), 2**63 - 1
 _MAX_PROBLEMS = 16
 _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 
@@ -115,7 +115,7 @@ def read_coordinates(fields: CoordinateFields, default_size: int, max_size: int,
         size=size,
         slot=_slot(fields, size, problems),
         member_id=member_id,
-        task_index=integer(fields.task_index, -_INT64, _INT64 - 1, problems),
+        task_index=integer(fields.task_index, MIN_TASK_INDEX, MAX_TASK_INDEX, problems),
         prompt_id=string(fields.prompt_id, MAX_PROMPT_ID_LENGTH, problems),
     )
 

@@ -156,6 +156,8 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
     """Raise Malformed where the JSON text from `start` to `stop` has more than `max_depth` levels.
     Works without recursion; what comes behind a fault may be misread, what comes before it is not."""
     stop = len(text) if stop is None else stop
+    if stop - start <= max_depth:
+        return
     if stop - start < _CHUNK and text.count(b"[", start, stop) + text.count(b"{", start, stop) <= max_depth:
         return
     if _is_surely_within(text, max_depth, start, stop) or _is_within(_structure(text, start, stop), max_depth):

@@ -81,6 +81,8 @@ class Outline:
 
     def stretch(self, span: Span, keep: Container[int]) -> bytes:
         """A span of the outline in which only the cuts of `keep` are still cut."""
+        if not self.cuts:
+            return self.text[span.start : span.stop]
         pieces: list[bytes] = []
         position = span.start
         for index in self.cuts_within(span):

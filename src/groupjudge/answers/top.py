@@ -12,11 +12,12 @@ MISSING = Raw(b"")
 """What stands for a member that was not sent."""
 
 
-def _sent_name(attribute: str) -> str:
+def sent_name(attribute: str) -> str:
+    """How the member that an attribute holds is called in a body."""
     return "_" + attribute if attribute.startswith("ng_") else attribute
 
 
-class Top(msgspec.Struct, rename=_sent_name):
+class Top(msgspec.Struct, rename=sent_name):
     """Each member's value as it was sent, of equal keys the last; empty where it is missing. Everything else in a body
     is skimmed: it is known to be JSON, and no more."""
 

@@ -3,9 +3,8 @@ the parts lie that a reply repeats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from msgspec import Raw
 from msgspec.msgpack import Ext
@@ -22,6 +21,7 @@ from groupjudge.answers.jsontext import (
     skim,
 )
 from groupjudge.answers.outline import Outline, Span, find_cuts, outline_of, uncut
+from groupjudge.answers.plain import PlainTop, plain_coordinates, read_plain
 from groupjudge.answers.texts import answer_texts, conversation
 from groupjudge.answers.top import MISSING, SENT_NAMES, Top, read_input, read_top
 from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, UnnamedKey
@@ -29,8 +29,7 @@ from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, Unn
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
+class VerifyRequest(NamedTuple):
     """What the service needs of a body. `arrival.material` is the answer's `AnswerTexts`, `arrival.topic` the
     question's `Topic`. The spans lie in the body as it came; `instance_config` is an object's JSON text, or None."""
 
@@ -60,20 +59,19 @@ def size_as_objects(body: bytes) -> int:
 def read_outlined(body: bytes, read: Callable[[Outline], T]) -> T:
     """What `read` makes of a body's outline. Where that is malformed, it reads the body uncut: what looked like an
     array may have been the text of a string. A fault that stays is reported where it lies in the body."""
-    for outline in _outlines(body):
+    outline = outline_of(body)
+    try:
+        return read(outline)
+    except Malformed as error:
+        fault = error
+    if outline.cuts:
+        outline = uncut(body)
         try:
             return read(outline)
         except Malformed as error:
             fault = error
-    text = uncut(body).text
-    fault = _first_fault(text) or fault
-    raise Malformed(fault.reason, fault.offset + len(body) - len(text))
-
-
-def _outlines(body: bytes) -> Iterator[Outline]:
-    yield (outline := outline_of(body))
-    if outline.cuts:
-        yield uncut(body)
+    fault = _first_fault(outline.text) or fault
+    raise Malformed(fault.reason, fault.offset + len(body) - len(outline.text))
 
 
 def _first_fault(text: bytes) -> Malformed | None:
@@ -91,15 +89,15 @@ class _Reader:
         check_utf8(outline.text)
         self._outline = outline
         self._problems = Problems()
-        self._top: Top = read_top(outline.text)
+        self._top: PlainTop | Top = read_plain(outline.text) or read_top(outline.text)
 
     def read(self, default_size: int, max_size: int) -> VerifyRequest:
         response, answer, answer_print = self._answer()
         params, question = self._question()
         self._check_the_rest(response)
-        principle = string(self._field("principle"), None, self._problems)
+        principle = self._principle()
         instance_config = self._instance_config()
-        coordinates = read_coordinates(self._coordinate_fields(), default_size, max_size, self._problems)
+        coordinates = self._coordinates(default_size, max_size)
         self._problems.check()
         question_print = question_fingerprint(question, principle)
         arrival = Arrival(
@@ -118,57 +116,40 @@ class _Reader:
 
     # -- fields ----------------------------------------------------------------------------------------------------
 
-    def _field(self, attribute: str) -> Field:
-        raw = getattr(self._top, attribute)
-        name = SENT_NAMES[attribute]
-        if raw is MISSING:
-            return Field(name, b"")
-        text = bytes(raw)
-        return Field(name, b"" if text == b"null" else text)
+    def _principle(self) -> str | None:
+        top = self._top
+        return top.principle if isinstance(top, PlainTop) else string(_field(top, "principle"), None, self._problems)
 
-    def _twins(self, attribute: str) -> Field:
-        """Of a field and its twin, the one that counts: the prefixed one, where it is not null."""
-        prefixed = self._field("ng_" + attribute)
-        if prefixed.text:
-            return prefixed
-        plain = self._field(attribute)
-        return plain if plain.text else prefixed
-
-    def _coordinate_fields(self) -> CoordinateFields:
-        return CoordinateFields(
-            group_id=self._twins("group_id"),
-            attempt=self._twins("group_attempt"),
-            size=self._twins("group_size"),
-            slot=self._twins("rollout_index"),
-            member_id=self._field("ng_member_id"),
-            task_index=self._twins("task_index"),
-            prompt_id=self._field("prompt_id"),
-        )
+    def _coordinates(self, default_size: int, max_size: int) -> Coordinates:
+        top = self._top
+        if isinstance(top, PlainTop):
+            if (coordinates := plain_coordinates(top, default_size, max_size)) is not None:
+                return coordinates
+            top = read_top(self._outline.text)
+        return read_coordinates(_coordinate_fields(top), default_size, max_size, self._problems)
 
     def _instance_config(self) -> bytes | None:
-        span = self._object(self._field("instance_config"), is_required=False)
+        span = self._object("instance_config", self._top.instance_config, is_required=False)
         return None if span is None else self._outline.stretch(span, keep=())
 
-    def _object(self, field: Field, *, is_required: bool) -> Span | None:
+    def _object(self, name: str, value: Raw, *, is_required: bool) -> Span | None:
         """Where the object that a field must hold lies in the outline."""
-        if field.text.startswith(b"{"):
-            return self._span(getattr(self._top, field.name))
-        if field.text:
-            self._problems.add(field.name, msg="must be an object", type="dict_type")
+        text = memoryview(value)
+        if text[:1] == b"{":
+            # Any place with the same bytes will do, for only its bytes are used; the marks of cuts are all different.
+            start = self._outline.text.find(value)
+            return Span(start, start + len(text))
+        if text and text != b"null":
+            self._problems.add(name, msg="must be an object", type="dict_type")
         elif is_required:
-            self._problems.add(field.name, msg="is required: an object", type="missing")
+            self._problems.add(name, msg="is required: an object", type="missing")
         return None
-
-    def _span(self, value: Raw) -> Span:
-        # Any place with the same bytes will do, for only its bytes are used; the marks of cuts are all different.
-        start = self._outline.text.find(value)
-        return Span(start, start + len(memoryview(value)))
 
     # -- question and answer ---------------------------------------------------------------------------------------
 
     def _question(self) -> tuple[Span, object]:
         """Where the parameters lie, and the parsed `input`."""
-        span = self._object(self._field("responses_create_params"), is_required=True)
+        span = self._object("responses_create_params", self._top.responses_create_params, is_required=True)
         if span is None:
             return Span(0, 0), None
         text = read_input(self._outline.stretch(span, keep=()))
@@ -178,7 +159,7 @@ class _Reader:
 
     def _answer(self) -> tuple[Span, object, Fingerprint]:
         """Where the answer lies, the parsed answer and its fingerprint."""
-        span = self._object(self._field("response"), is_required=True)
+        span = self._object("response", self._top.response, is_required=True)
         if span is None:
             return Span(0, 0), None, Fingerprint(b"")
         answer, fingerprint = read_answer(self._outline, span, MAX_DEPTH - 1)
@@ -196,6 +177,36 @@ class _Reader:
         if len(outline.cuts_within(response)) < len(outline.cuts):
             skim(rest)
         check_depth(rest, MAX_DEPTH)
+
+
+def _field(top: Top, attribute: str) -> Field:
+    raw = getattr(top, attribute)
+    name = SENT_NAMES[attribute]
+    if raw is MISSING:
+        return Field(name, b"")
+    text = bytes(raw)
+    return Field(name, b"" if text == b"null" else text)
+
+
+def _twins(top: Top, attribute: str) -> Field:
+    """Of a field and its twin, the one that counts: the prefixed one, where it is not null."""
+    prefixed = _field(top, "ng_" + attribute)
+    if prefixed.text:
+        return prefixed
+    plain = _field(top, attribute)
+    return plain if plain.text else prefixed
+
+
+def _coordinate_fields(top: Top) -> CoordinateFields:
+    return CoordinateFields(
+        group_id=_twins(top, "group_id"),
+        attempt=_twins(top, "group_attempt"),
+        size=_twins(top, "group_size"),
+        slot=_twins(top, "rollout_index"),
+        member_id=_field(top, "ng_member_id"),
+        task_index=_twins(top, "task_index"),
+        prompt_id=_field(top, "prompt_id"),
+    )
 
 
 def check_question(question: object, loc: tuple[str | int, ...], problems: Problems) -> None:
