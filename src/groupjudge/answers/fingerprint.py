@@ -15,7 +15,7 @@ from typing import Any
 
 from groupjudge.answers.arrays import NEVER_DIGESTED, digest_list, digest_text
 from groupjudge.answers.canonical import canonical
-from groupjudge.answers.jsontext import MAX_DEPTH, Malformed, parse
+from groupjudge.answers.jsontext import MAX_DEPTH, Malformed, check_depth, parse, parse_shallow
 from groupjudge.answers.outline import Outline, Span, cut_index, outline_of, uncut
 from groupjudge.model import Fingerprint
 
@@ -28,18 +28,22 @@ _QUESTION = SCHEME.encode() + b"\0question\0"
 
 def answer_fingerprint(text: bytes) -> Fingerprint:
     """The fingerprint of the answer that a JSON text is. Raises Malformed."""
-    outline = outline_of(text)
     try:
-        return read_answer(outline, Span(0, len(outline.text)), MAX_DEPTH)[1]
+        return _fingerprint_in(outline_of(text))
     except Malformed:
-        whole = uncut(text)
-        return read_answer(whole, Span(0, len(whole.text)), MAX_DEPTH)[1]
+        return _fingerprint_in(uncut(text))
+
+
+def _fingerprint_in(outline: Outline) -> Fingerprint:
+    check_depth(outline.text, MAX_DEPTH)
+    return read_answer(outline, Span(0, len(outline.text)), MAX_DEPTH)[1]
 
 
 def read_answer(outline: Outline, span: Span, max_depth: int) -> tuple[object, Fingerprint]:
-    """The answer in a span of an outline: its value, in which arrays that have a digest are replaced by it (Ext), and
-    its fingerprint. Raises Malformed, where the text is not cut with an offset within it."""
-    value = parse(outline.text[slice(*span)], max_depth)
+    """The answer in a span of an outline whose depth was checked: its value, in which arrays that have a digest are
+    replaced by it (Ext), and its fingerprint. `max_depth` is how many levels it may have where it stands. Raises
+    Malformed, where the text is not cut with an offset within it."""
+    value = parse_shallow(outline.text[slice(*span)])
     cuts = outline.cuts_within(span)
     if cuts:
         # An array that was cut elsewhere than at one of the places below is an ordinary value: read it as one.

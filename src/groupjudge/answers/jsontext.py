@@ -89,6 +89,14 @@ def parse(text: bytes, max_depth: int = MAX_DEPTH) -> object:
     return value
 
 
+def parse_shallow(text: bytes) -> object:
+    """As `parse`, of a part of a text whose depth was checked."""
+    try:
+        return _parse_fast(text)
+    except (msgspec.DecodeError, RecursionError):
+        return parse_tolerant(text)
+
+
 def parse_tolerant(text: bytes, max_depth: int = MAX_DEPTH) -> object:
     """As `parse`, by the tolerant reader."""
     check_depth(text, max_depth)
@@ -156,8 +164,6 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
     """Raise Malformed where the JSON text from `start` to `stop` has more than `max_depth` levels.
     Works without recursion; what comes behind a fault may be misread, what comes before it is not."""
     stop = len(text) if stop is None else stop
-    if stop - start <= max_depth:
-        return
     if stop - start < _CHUNK and text.count(b"[", start, stop) + text.count(b"{", start, stop) <= max_depth:
         return
     if _is_surely_within(text, max_depth, start, stop) or _is_within(_structure(text, start, stop), max_depth):

@@ -16,7 +16,7 @@ from groupjudge.answers.jsontext import (
     Malformed,
     check_depth,
     check_utf8,
-    parse,
+    parse_shallow,
     parse_tolerant,
     skim,
 )
@@ -27,6 +27,8 @@ from groupjudge.answers.top import MISSING, SENT_NAMES, Top, read_input, read_to
 from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, UnnamedKey
 
 T = TypeVar("T")
+_BEGINNING = 64
+"""By so many of its bytes a value is found, mostly."""
 
 
 class VerifyRequest(NamedTuple):
@@ -87,6 +89,7 @@ class _Reader:
 
     def __init__(self, outline: Outline) -> None:
         check_utf8(outline.text)
+        check_depth(outline.text, MAX_DEPTH)
         self._outline = outline
         self._problems = Problems()
         self._top: PlainTop | Top = read_plain(outline.text) or read_top(outline.text)
@@ -136,8 +139,7 @@ class _Reader:
         """Where the object that a field must hold lies in the outline."""
         text = memoryview(value)
         if text[:1] == b"{":
-            # Any place with the same bytes will do, for only its bytes are used; the marks of cuts are all different.
-            start = self._outline.text.find(value)
+            start = _place(value, self._outline.text)
             return Span(start, start + len(text))
         if text and text != b"null":
             self._problems.add(name, msg="must be an object", type="dict_type")
@@ -153,7 +155,7 @@ class _Reader:
         if span is None:
             return Span(0, 0), None
         text = read_input(self._outline.stretch(span, keep=()))
-        question = parse(text) if text else None
+        question = parse_shallow(text) if text else None
         check_question(question, ("responses_create_params", "input"), self._problems)
         return span, question
 
@@ -167,15 +169,15 @@ class _Reader:
         return span, answer, fingerprint
 
     def _check_the_rest(self, response: Span) -> None:
-        """What is in a body beside the answer was only skimmed, without its long arrays: skim those too, and see how
-        deep it is."""
+        """What is in a body beside the answer was read without its long arrays: skim those too, and see how deep they
+        are."""
         outline = self._outline
-        everything = Span(0, len(outline.text))
+        if len(outline.cuts_within(response)) == len(outline.cuts):
+            return
         before = outline.stretch(Span(0, response.start), keep=())
-        after = outline.stretch(Span(response.stop, everything.stop), keep=())
+        after = outline.stretch(Span(response.stop, len(outline.text)), keep=())
         rest = before + b"0" + after if response.stop else after
-        if len(outline.cuts_within(response)) < len(outline.cuts):
-            skim(rest)
+        skim(rest)
         check_depth(rest, MAX_DEPTH)
 
 
@@ -207,6 +209,13 @@ def _coordinate_fields(top: Top) -> CoordinateFields:
         task_index=_twins(top, "task_index"),
         prompt_id=_field(top, "prompt_id"),
     )
+
+
+def _place(value: Raw, text: bytes) -> int:
+    """Where in `text` the bytes of a value lie that was read from it. Any place will do, for only its bytes are used;
+    the marks of cuts are all different. To look for a long value takes long, to compare it does not."""
+    start = text.find(memoryview(value)[:_BEGINNING])
+    return start if text.startswith(value, start) else text.find(value)
 
 
 def check_question(question: object, loc: tuple[str | int, ...], problems: Problems) -> None:
