@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from groupjudge.answers import arrays, canonical, jsontext, outline, top
+from groupjudge.answers import plain as plain_bodies
 
 WHITE = ("", "", "", " ", "\n", "\t ", "\r\n")
 
@@ -136,8 +137,10 @@ def fixed(value: Any) -> Any:
 class Paths:
     """Ways to read, of which each must give the same: `with Paths(...)` takes one until it ends."""
 
-    def __init__(self, *, block: int = 2048, tolerant: bool = False, plain: bool = False) -> None:
+    def __init__(self, *, block: int = 2048, exact: bool = False, tolerant: bool = False, plain: bool = False) -> None:
         self._wanted: list[tuple[Any, str, Any]] = [(outline, "_BLOCK", block)]
+        if exact or tolerant:
+            self._wanted.append((plain_bodies, "_read_plain", _refuse))
         if tolerant:
             self._wanted += [(jsontext, "_parse_fast", _refuse), (jsontext, "_skim_fast", _refuse)]
             self._wanted += [(top, "_read_top", _refuse), (top, "_read_params", _refuse)]
@@ -165,8 +168,8 @@ def _overflow(value: object) -> bytes:
 
 
 EVERY_PATH = [
-    {"block": block, "tolerant": tolerant, "plain": plain}
+    {"block": block, "plain": plain, **reader}
     for block in (2, 16, 1 << 30)
-    for tolerant in (False, True)
+    for reader in ({}, {"exact": True}, {"tolerant": True})
     for plain in (False, True)
 ]

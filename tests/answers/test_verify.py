@@ -101,6 +101,17 @@ def _int(text: str) -> int:
     return int(text)
 
 
+def test_what_begins_like_the_answer_is_not_taken_for_it() -> None:
+    """H2: however long the two are alike."""
+    answer = {"output": [], "text": "a" * 1000, "end": 1}
+    alike = {**answer, "end": 2}
+    body = encoded({"reference": alike, "instance_config": {**answer, "x": alike}, **BODY, "response": answer})
+    request = read(body)
+    assert json.loads(body[slice(*request.response)]) == answer
+    assert request.arrival.answer == answer_fingerprint(encoded(answer))
+    assert request.instance_config == encoded({**answer, "x": alike})
+
+
 def test_the_last_of_equal_keys_counts_everywhere() -> None:
     """H10: also where one of them is spelled with an escape, and whatever the first one holds."""
     body = (

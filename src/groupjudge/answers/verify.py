@@ -137,11 +137,10 @@ class _Reader:
 
     def _object(self, name: str, value: Raw, *, is_required: bool) -> Span | None:
         """Where the object that a field must hold lies in the outline."""
-        text = memoryview(value)
-        if text[:1] == b"{":
-            start = _place(value, self._outline.text)
-            return Span(start, start + len(text))
-        if text and text != b"null":
+        beginning = bytes(memoryview(value)[:_BEGINNING])
+        if beginning.startswith(b"{"):
+            return _place(value, beginning, self._outline.text)
+        if beginning not in (b"", b"null"):
             self._problems.add(name, msg="must be an object", type="dict_type")
         elif is_required:
             self._problems.add(name, msg="is required: an object", type="missing")
@@ -211,11 +210,13 @@ def _coordinate_fields(top: Top) -> CoordinateFields:
     )
 
 
-def _place(value: Raw, text: bytes) -> int:
+def _place(value: Raw, beginning: bytes, text: bytes) -> Span:
     """Where in `text` the bytes of a value lie that was read from it. Any place will do, for only its bytes are used;
     the marks of cuts are all different. To look for a long value takes long, to compare it does not."""
-    start = text.find(memoryview(value)[:_BEGINNING])
-    return start if text.startswith(value, start) else text.find(value)
+    start = text.find(beginning)
+    if not text.startswith(value, start):
+        start = text.find(value)
+    return Span(start, start + len(memoryview(value)))
 
 
 def check_question(question: object, loc: tuple[str | int, ...], problems: Problems) -> None:
