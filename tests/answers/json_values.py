@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from groupjudge.answers import arrays, canonical, jsontext, outline, top
+from groupjudge.answers import arrays, canonical, jsontext, outline, question, top
 from groupjudge.answers import plain as plain_bodies
 
 WHITE = ("", "", "", " ", "\n", "\t ", "\r\n")
@@ -138,7 +138,11 @@ class Paths:
     """Ways to read, of which each must give the same: `with Paths(...)` takes one until it ends."""
 
     def __init__(self, *, block: int = 2048, exact: bool = False, tolerant: bool = False, plain: bool = False) -> None:
-        self._wanted: list[tuple[Any, str, Any]] = [(outline, "_BLOCK", block)]
+        # What another path found is not to be remembered.
+        self._wanted: list[tuple[Any, str, Any]] = [
+            (outline, "_BLOCK", block),
+            (question, "_remembered", question._read),
+        ]
         if exact or tolerant:
             self._wanted.append((plain_bodies, "_read_plain", _refuse))
         if tolerant:

@@ -6,6 +6,7 @@ Every reader takes the text of one value (empty: the field is missing) and repor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from groupjudge.answers.jsontext import parse
@@ -28,6 +29,10 @@ class Problems:
     def add(self, *loc: str | int, msg: str, type: str) -> None:
         if len(self.found) < _MAX_PROBLEMS:
             self.found.append({"loc": ["body", *loc], "msg": f"{'.'.join(map(str, loc))} {msg}", "type": type})
+
+    def take(self, found: Sequence[FieldProblem]) -> None:
+        """Add what was found elsewhere."""
+        self.found += found[: _MAX_PROBLEMS - len(self.found)]
 
     def check(self) -> None:
         """Raise InvalidRequest if anything was found."""

@@ -13,9 +13,10 @@ from groupjudge.answers.fields import MAX_ATTEMPT, MAX_ID_LENGTH, Problems, has_
 from groupjudge.answers.fingerprint import fingerprint_of, question_fingerprint
 from groupjudge.answers.jsontext import check_utf8, parse
 from groupjudge.answers.outline import uncut
+from groupjudge.answers.question import check_question
 from groupjudge.answers.texts import answer_texts, conversation
 from groupjudge.answers.top import check_object
-from groupjudge.answers.verify import check_output, check_question
+from groupjudge.answers.verify import check_output
 from groupjudge.model import AnswerTexts, Arrival, Attempt, Fingerprint, GroupId, Topic
 
 

@@ -69,6 +69,9 @@ class Outline:
         return position + self._lost[index]
 
     def span_in_body(self, span: Span) -> Span:
+        """Where in the body a span of the outline lies."""
+        if self.text is self.body:
+            return span
         return Span(self.in_body(span.start), self.in_body(span.stop))
 
     def cuts_within(self, span: Span) -> range:

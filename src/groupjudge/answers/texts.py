@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from groupjudge.model import AnswerTexts, Conversation, Message
 
@@ -30,11 +30,8 @@ def answer_texts(response: object) -> AnswerTexts:
     return AnswerTexts(text if text and not text.isspace() else EMPTY, "".join(reasoning))
 
 
-def _texts(parts: object, kind: str) -> Iterator[str]:
-    for part in _dicts(parts):
-        text = part.get("text")
-        if part.get("type") == kind and isinstance(text, str):
-            yield text
+def _texts(parts: object, kind: str) -> list[str]:
+    return [text for part in _dicts(parts) if part.get("type") == kind and isinstance(text := part.get("text"), str)]
 
 
 def _dicts(values: object) -> Iterable[dict[str, object]]:

@@ -10,21 +10,21 @@ from msgspec import Raw
 from msgspec.msgpack import Ext
 
 from groupjudge.answers.fields import CoordinateFields, Coordinates, Field, Problems, read_coordinates, string
-from groupjudge.answers.fingerprint import question_fingerprint, read_answer
+from groupjudge.answers.fingerprint import read_answer
 from groupjudge.answers.jsontext import (
     MAX_DEPTH,
     Malformed,
     check_depth,
     check_utf8,
-    parse_shallow,
     parse_tolerant,
     skim,
 )
 from groupjudge.answers.outline import Outline, Span, find_cuts, outline_of, uncut
 from groupjudge.answers.plain import PlainTop, plain_coordinates, read_plain
-from groupjudge.answers.texts import answer_texts, conversation
+from groupjudge.answers.question import NO_QUESTION, Question, read_question
+from groupjudge.answers.texts import answer_texts
 from groupjudge.answers.top import MISSING, SENT_NAMES, Top, read_input, read_top
-from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, Topic, UnnamedKey
+from groupjudge.model import Arrival, Fingerprint, GroupId, GroupKey, UnnamedKey
 
 T = TypeVar("T")
 _BEGINNING = 64
@@ -98,30 +98,24 @@ class _Reader:
         response, answer, answer_print = self._answer()
         params, question = self._question()
         self._check_the_rest(response)
-        principle = self._principle()
         instance_config = self._instance_config()
         coordinates = self._coordinates(default_size, max_size)
         self._problems.check()
-        question_print = question_fingerprint(question, principle)
         arrival = Arrival(
-            key=_key(coordinates, question_print),
+            key=_key(coordinates, question.fingerprint),
             attempt=coordinates.attempt,
             size=coordinates.size,
             slot=coordinates.slot,
-            question=question_print,
+            question=question.fingerprint,
             answer=answer_print,
             material=answer_texts(answer),
-            topic=Topic(conversation(question), principle),
+            topic=question.topic,
             member_id=coordinates.member_id,
         )
         in_body = self._outline.span_in_body
         return VerifyRequest(arrival, in_body(params), in_body(response), instance_config)
 
     # -- fields ----------------------------------------------------------------------------------------------------
-
-    def _principle(self) -> str | None:
-        top = self._top
-        return top.principle if isinstance(top, PlainTop) else string(_field(top, "principle"), None, self._problems)
 
     def _coordinates(self, default_size: int, max_size: int) -> Coordinates:
         top = self._top
@@ -148,15 +142,21 @@ class _Reader:
 
     # -- question and answer ---------------------------------------------------------------------------------------
 
-    def _question(self) -> tuple[Span, object]:
-        """Where the parameters lie, and the parsed `input`."""
+    def _question(self) -> tuple[Span, Question]:
+        """Where the parameters lie, and the question in them under the principle beside them."""
         span = self._object("responses_create_params", self._top.responses_create_params, is_required=True)
-        if span is None:
-            return Span(0, 0), None
-        text = read_input(self._outline.stretch(span, keep=()))
-        question = parse_shallow(text) if text else None
-        check_question(question, ("responses_create_params", "input"), self._problems)
-        return span, question
+        later = Problems()
+        principle = self._principle(later)
+        question = NO_QUESTION
+        if span is not None:
+            question = read_question(read_input(self._outline.stretch(span, keep=())), principle)
+        self._problems.take(question.faults)
+        self._problems.take(later.found)
+        return span or Span(0, 0), question
+
+    def _principle(self, problems: Problems) -> str | None:
+        top = self._top
+        return top.principle if isinstance(top, PlainTop) else string(_field(top, "principle"), None, problems)
 
     def _answer(self) -> tuple[Span, object, Fingerprint]:
         """Where the answer lies, the parsed answer and its fingerprint."""
@@ -217,18 +217,6 @@ def _place(value: Raw, beginning: bytes, text: bytes) -> Span:
     if not text.startswith(value, start):
         start = text.find(value)
     return Span(start, start + len(memoryview(value)))
-
-
-def check_question(question: object, loc: tuple[str | int, ...], problems: Problems) -> None:
-    """Report a question that is neither a text nor a list of objects."""
-    if question is None:
-        problems.add(*loc, msg="is required: a string or a list of items", type="missing")
-    elif type(question) is list:
-        for index, item in enumerate(question):
-            if type(item) is not dict:
-                problems.add(*loc, index, msg="must be an object", type="dict_type")
-    elif type(question) is not str:
-        problems.add(*loc, msg="must be a string or a list of items", type="list_type")
 
 
 def check_output(answer: object, loc: tuple[str | int, ...], problems: Problems) -> None:
