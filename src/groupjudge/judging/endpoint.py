@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from groupjudge.judging.desk import Desk
 from groupjudge.judging.formats import Api
+from groupjudge.judging.http.transport import DeadlineError, Response, Transport, TransportError
 from groupjudge.judging.judge import JudgeEvents
 from groupjudge.judging.options import HttpJudgeOptions
 from groupjudge.judging.pauses import retry_after_s
 from groupjudge.judging.reading import ReadingRules, ReadResult, read_verdict
 from groupjudge.judging.replies import ErrorInside, Misshapen, Reply
-from groupjudge.judging.transport import DeadlineError, Response, Transport, TransportError
 from groupjudge.judging.usage import Meter
 
 _LOCATION_SHOWN = 200
@@ -96,7 +96,6 @@ class Endpoint:
             trust_env=options.trust_env,
             key=options.key,
         )
-        self._url = self._transport.url(api.path)
 
     async def ask(self, body: bytes, read: Reader | None = None) -> Try:
         """Send one request, and read the reply; `read` in place of `read_verdict`."""
@@ -116,7 +115,7 @@ class Endpoint:
 
     async def _request(self, body: bytes, read: Reader) -> Try:
         try:
-            response = await self._transport.post(self._url, body)
+            response = await self._transport.post(self._api.path, body)
         except DeadlineError:
             limit = f"{self._options.request_timeout_s:g} s ({self._options.key}.request_timeout_s)"
             return Try("deadline", f"the judge at {self._transport.shown} did not reply within {limit}", "deadline")

@@ -12,9 +12,9 @@ import pytest
 from groupjudge.errors import JudgeFailed
 from groupjudge.model import Pair
 
-from ..support import judges
-from ..support.http_judges import TOPIC, Judged, answers, judge_of
-from ..support.judges import Received, Reply, StubJudge, cut, verdict
+from ...support import judges
+from ...support.http_judges import TOPIC, Judged, answers, judge_of
+from ...support.judges import Received, Reply, StubJudge, cut, verdict
 
 CLOSED = {"closed": judges.DISCONNECT, "reset": judges.RESET}
 
@@ -177,7 +177,7 @@ async def test_a_proxy_on_the_way_to_https_gets_its_password_with_the_tunnel_onl
         async with Judged("https://judge.invalid/v1", trust_env=True, api_key="k-1", retries=0) as judge:
             with pytest.raises(JudgeFailed) as failed:
                 await judge.ask()
-            assert "Proxy-Authorization" not in judge._endpoints[0]._transport._how_to_ask["headers"]
+            assert "Proxy-Authorization" not in judge._endpoints[0]._transport._way.how_to_ask["headers"]
     (request,) = proxy.received
     assert (request.method, request.target) == ("CONNECT", "judge.invalid:443")
     assert request.headers["proxy-authorization"] == "Basic YW5uYTpodW50ZXIyMg=="
