@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from groupjudge.answers.spool import Spool
+from groupjudge.answers.spool import Kept, Spool
 from groupjudge.errors import InvalidRequest
 from groupjudge.service import analyst as module
 from groupjudge.service.analyst import HEAVY_BYTES, OBJECT_WEIGHT, Analyst
@@ -24,9 +24,14 @@ def body(**response: object) -> bytes:
     return json.dumps(whole, separators=(",", ":")).encode()
 
 
+def kept(analyst: Analyst, text: bytes) -> Kept:
+    """A body on disk, as it comes off the wire."""
+    return analyst._spool.keep(text)
+
+
 @pytest_asyncio.fixture
 async def analyst(tmp_path: Path) -> AsyncIterator[Analyst]:
-    analyst = Analyst(Spool(1000, str(tmp_path)), default_size=2, max_size=4, large=1000)
+    analyst = Analyst(Spool(1000, str(tmp_path)), default_size=2, max_size=4)
     yield analyst
     analyst.close()
 
@@ -47,10 +52,10 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 async def test_plain_training_data_of_the_same_size_is_read_at_once(here: list[int], tmp_path: Path) -> None:
     """P3: a body with long arrays is not sent away."""
-    analyst = Analyst(Spool(1000, str(tmp_path)), default_size=2, max_size=4, large=1000)
+    analyst = Analyst(Spool(1000, str(tmp_path)), default_size=2, max_size=4)
     text = body(**PLAIN)
     assert HEAVY_BYTES / OBJECT_WEIGHT < len(text) < HEAVY_BYTES
-    caller = await analyst.caller(text, echo=True)
+    caller = await analyst.caller(kept(analyst, text), echo=True)
     assert here == [len(text)]
     assert caller.kept is not None
     caller.close()
@@ -66,9 +71,7 @@ async def test_what_would_become_many_objects_is_read_apart(
     assert 1_000_000 < len(text) < HEAVY_BYTES
     helper_reads = module.partial(module.read_verify, default_size=2, max_size=4)
     analyst._read = _Elsewhere(helper_reads)  # type: ignore[assignment]
-    told: list[bool] = []
-    caller = await analyst.caller(text, echo=echo, on_disk=lambda: told.append(True))
-    assert told == [True]
+    caller = await analyst.caller(kept(analyst, text), echo=echo)
     assert caller.request == helper_reads(text)
     assert (caller.kept is not None) == echo
     if caller.kept is not None:
@@ -80,7 +83,7 @@ async def test_a_body_is_read_apart_without_what_its_file_held_before(analyst: A
     """The spool writes over files."""
     for number in (90_000, 80_000):
         text = body(metadata={f"key{each}": each for each in range(number)})
-        caller = await analyst.caller(text, echo=True)
+        caller = await analyst.caller(kept(analyst, text), echo=True)
         caller.close()
     assert caller.request == module.read_verify(text, default_size=2, max_size=4)
 
@@ -89,7 +92,7 @@ async def test_a_fault_found_apart_is_the_usual_refusal(analyst: Analyst) -> Non
     """H5."""
     text = body(**KEYS).replace(b'"_ng_rollout_index":0', b'"_ng_rollout_index":9')
     with pytest.raises(InvalidRequest) as refusal:
-        await analyst.caller(text, echo=True)
+        await analyst.caller(kept(analyst, text), echo=True)
     assert refusal.value.problems[0]["loc"] == ["body", "_ng_rollout_index"]
     assert analyst._spool.on_disk == 0
 

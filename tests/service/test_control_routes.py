@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.applications import Starlette
 
+from groupjudge.answers.spool import Spool
 from groupjudge.service import control_routes
 from groupjudge.service.bodies import BodyReader
 from groupjudge.service.control_routes import BASE, ControlRoutes
@@ -41,7 +42,7 @@ class Routes:
 
     def __init__(self) -> None:
         self.room = Room()
-        self.reader = BodyReader(1 << 24, 60.0)
+        self.reader = BodyReader(1 << 24, 60.0, Spool(1 << 16))
         control = ControlRoutes(self.room.participant, self.reader, TOKEN)
         self.app = Front(Starlette(routes=control.routes()), "token-of-the-server")
 
@@ -263,7 +264,7 @@ async def test_whatever_else_goes_wrong_has_the_same_shape(
 ) -> None:
     """C8, H5: a body that is too large or of another kind, a defect; a stopping server."""
     small = Routes()
-    small.reader = BodyReader(10, 60.0)
+    small.reader = BodyReader(10, 60.0, Spool(1 << 16))
     small.app = Front(Starlette(routes=ControlRoutes(small.room.participant, small.reader, TOKEN).routes()), None)
     assert (await small.post("prepare", small.call())).error == (413, "too_large")
     html = {**BEARER, "content-type": "text/html"}

@@ -7,20 +7,21 @@ import socket
 import pytest
 
 from groupjudge.errors import ConfigurationError
+from groupjudge.service.intake import Intake
 from groupjudge.service.run import _uvicorn_config, bind
 from groupjudge.settings import ServerSettings, Settings
 
 
-def test_idle_connections_are_kept_longer_than_common_clients_keep_them() -> None:
+async def test_idle_connections_are_kept_longer_than_common_clients_keep_them() -> None:
     """H10a: 75 seconds."""
-    assert _uvicorn_config(Settings(), None).timeout_keep_alive == 75
+    assert _uvicorn_config(Settings(), None, Intake()).timeout_keep_alive == 75
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1.0, 10.0, 90.5])
-def test_replies_have_the_configured_time_to_leave(seconds: float) -> None:
+async def test_replies_have_the_configured_time_to_leave(seconds: float) -> None:
     """L19: not a rounded one."""
     settings = Settings(server=ServerSettings(grace_s=seconds))
-    assert _uvicorn_config(settings, None).timeout_graceful_shutdown == seconds
+    assert _uvicorn_config(settings, None, Intake()).timeout_graceful_shutdown == seconds
 
 
 def test_a_port_is_bound_exclusively() -> None:

@@ -23,7 +23,7 @@ from groupjudge.core.backing import SessionId
 from groupjudge.model import Arrival
 from groupjudge.service import visits
 from groupjudge.service.analyst import Caller
-from groupjudge.service.bodies import Disconnected, Place
+from groupjudge.service.bodies import Disconnected
 
 from .checker import Violation
 
@@ -65,10 +65,7 @@ class Wire:
 
 
 class Reader:
-    def place(self, headers: Headers) -> Place:
-        return Place(None)
-
-    async def read(self, headers: Headers, receive: Any, place: Place) -> bytes:
+    async def read(self, headers: Headers, receive: Any) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
@@ -76,7 +73,7 @@ class Reader:
 
 
 class Analyst:
-    async def caller(self, body: Body, *, echo: bool, on_disk: object) -> Caller:
+    async def caller(self, body: Body, *, echo: bool) -> Caller:
         return Caller(VerifyRequest(body.arrival, Span(0, 0), Span(0, 0), None), None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from groupjudge.errors import BodyTooLarge, CallerError, InvalidRequest
@@ -91,9 +91,9 @@ def supported_encodings() -> tuple[str, ...]:
     return tuple(name for name in _EXPANDERS if name != "x-gzip")
 
 
-def expand(body: bytes, encoding: str, limit: int) -> bytes:
-    """The body as it was before it was compressed. `encoding` is the value of `Content-Encoding`: one coding, or
-    `identity`. Takes little more than `limit` bytes of memory, whatever is in the body.
+def expanded(pieces: Iterable[bytes], encoding: str, limit: int) -> Iterator[bytes]:
+    """A body as it was before it was compressed, both in pieces. `encoding` is the value of `Content-Encoding`: one
+    coding, or `identity`. Takes hardly any memory, whatever is in the body, and never gives more than `limit` bytes.
     Raises BodyTooLarge, InvalidRequest (a broken stream) and UnsupportedEncoding."""
     names = [name for each in encoding.lower().split(",") if (name := each.strip()) not in ("", "identity")]
     if len(names) > 1:
@@ -104,26 +104,25 @@ def expand(body: bytes, encoding: str, limit: int) -> bytes:
             raise UnsupportedEncoding(
                 f"a body of encoding {name[:40]!r} is not read; send it plain, or as one of: {known}"
             )
-        body = _expand(body, name, limit)
-    return body
+        pieces = _expanded(pieces, name, limit)
+    return iter(pieces)
 
 
-def _expand(body: bytes, name: str, limit: int) -> bytes:
+def _expanded(pieces: Iterable[bytes], name: str, limit: int) -> Iterator[bytes]:
     stream = _EXPANDERS[name]()
-    out: list[bytes] = []
     size = 0
     try:
-        for start in range(0, len(body), _INPUT_STEP):
-            for expanded in stream.feed(body[start : start + _INPUT_STEP]):
-                size += len(expanded)
-                if size > limit:
-                    raise BodyTooLarge(f"the body exceeds limits.max_body_bytes ({limit}) once it is expanded")
-                out.append(expanded)
+        for piece in pieces:
+            for start in range(0, len(piece), _INPUT_STEP):
+                for out in stream.feed(piece[start : start + _INPUT_STEP]):
+                    size += len(out)
+                    if size > limit:
+                        raise BodyTooLarge(f"the body exceeds limits.max_body_bytes ({limit}) once it is expanded")
+                    yield out
     except _BROKEN as error:
         raise _broken(name, str(error)) from None
     if not stream.is_over:
         raise _broken(name, "it ends too early")
-    return b"".join(out)
 
 
 def _broken(name: str, reason: str) -> InvalidRequest:

@@ -41,10 +41,10 @@ class Slot:
         self.offset = offset
         self.size = 0
 
-    def write(self, body: bytes) -> None:
-        """Put `body` at the start of the slot. Raises OSError, and may have written a part of it then."""
-        self.size = max(self.size, len(body))
-        left, position = memoryview(body), self.offset
+    def write(self, body: bytes, at: int = 0) -> None:
+        """Put `body` into the slot, from its byte `at` on. Raises OSError, and may have written a part of it then."""
+        self.size = max(self.size, at + len(body))
+        left, position = memoryview(body), self.offset + at
         while left:
             written = os.pwrite(self.fd, left, position)
             left, position = left[written:], position + written

@@ -1,4 +1,5 @@
-"""Bodies that wait for their group (P6, P8): small ones in memory, the others in files without a name."""
+"""Bodies on their way in and those that wait for their group (P6, P8): small ones in memory, the others in files
+without a name."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from threading import Lock
 from typing import NamedTuple, Protocol
 
 from groupjudge.answers.echo import Piece
+from groupjudge.answers.outline import Span
 from groupjudge.answers.slots import Slot, Slots
 from groupjudge.errors import SpoolFull
 
@@ -18,6 +20,10 @@ SPARE_SLOTS = 16
 SPARE_BYTES = 4 << 20
 """So many slots, each of at most so many bytes, are kept to be written over: that takes a fifth of the time of a new
 one, whose pages the system must find, clear and take back."""
+
+
+_ONE_READ = 1 << 30
+"""The system reads no more than twice as much at a time."""
 
 
 class Place(NamedTuple):
@@ -41,8 +47,15 @@ class Kept(Protocol):
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
         """The bytes of the pieces of a reply to it, a part at a time."""
 
+    def whole(self) -> bytes:
+        """All of it."""
+
     def close(self) -> None:
         """Let go of it. May be called again."""
+
+
+Received = bytes | Kept
+"""A body that came: small ones are in memory, and nothing has to be closed."""
 
 
 class Spool:
@@ -51,7 +64,7 @@ class Spool:
     however it ends. Safe to use from several threads."""
 
     def __init__(self, threshold_bytes: int, directory: str | None = None, most_on_disk: int | None = None) -> None:
-        self._threshold = threshold_bytes
+        self.threshold = threshold_bytes
         self._directory = directory
         self._most_on_disk = most_on_disk
         self._lock = Lock()
@@ -72,55 +85,48 @@ class Spool:
         """How many files are open: a descriptor each."""
         return self._slots.files
 
-    @property
-    def has_spare(self) -> bool:
-        """Whether the next body will hardly make its writer wait."""
-        return bool(self._spare)
-
     def keep(self, body: bytes) -> Kept:
         """Keep a body. Raises SpoolFull where the disk is full or too many bodies are on it."""
-        if len(body) <= self._threshold:
+        if len(body) <= self.threshold:
             self._count(memory=len(body))
             return _InMemory(self, body)
-        self._take_share()
+        draft = Draft(self, in_memory=0)
         try:
-            slot = self._written(body)
-        except BaseException:
-            self._count(on_disk=-1)
-            raise
-        self._count(disk=len(body))
-        return _OnDisk(self, slot, len(body))
+            draft.write(body)
+            return draft.kept()
+        finally:
+            draft.close()
 
-    def _take_share(self) -> None:
+    def begin(self, *, is_large: bool = False) -> Draft:
+        """For a body that is still to come; one that `is_large` goes to disk from its first byte on."""
+        return Draft(self, in_memory=0 if is_large else self.threshold)
+
+    def _take_slot(self) -> Slot:
         with self._lock:
             if self._most_on_disk is not None and self.on_disk >= self._most_on_disk:
                 raise SpoolFull(
-                    f"the server cannot keep this body while its group is judged: {self.on_disk} wait already, as "
-                    "many as the limit of open files (ulimit -n) leaves room for"
+                    f"the server cannot keep this body: {self.on_disk} are kept already, as many as the limit of open "
+                    "files (ulimit -n) leaves room for"
                 )
             self.on_disk += 1
-
-    def _written(self, body: bytes) -> Slot:
-        with self._lock:
-            spare = self._spare.pop() if self._spare else None
-        if spare is not None:
-            try:
-                return self._filled(spare, body)
-            except OSError:
-                self._drop_spares()
+            if self._spare:
+                return self._spare.pop()
         try:
-            return self._filled(self._slots.take(), body)
+            return self._slots.take()
         except OSError as error:
+            self._count(on_disk=-1)
             raise _full(error) from error
 
-    def _filled(self, slot: Slot, body: bytes) -> Slot:
-        """The slot, with `body` in it; let go of where that fails."""
+    def _write(self, slot: Slot, piece: bytes, at: int) -> None:
         try:
-            slot.write(body)
-        except BaseException:
-            self._slots.free(slot)
-            raise
-        return slot
+            slot.write(piece, at)
+        except OSError:
+            self._drop_spares()
+            try:
+                slot.write(piece, at)
+            except OSError as error:
+                raise _full(error) from error
+        self._count(disk=len(piece))
 
     def _drop_spares(self) -> None:
         """The disk is full: make room."""
@@ -129,9 +135,10 @@ class Spool:
         for slot in spare:
             self._slots.free(slot)
 
-    def _let_go(self, slot: Slot, size: int) -> None:
+    def _let_go(self, slot: Slot, size: int, *, again: bool = True) -> None:
+        """`again`: whether it may be written over by the next one."""
         with self._lock:
-            is_spare = slot.size <= SPARE_BYTES and len(self._spare) < SPARE_SLOTS
+            is_spare = again and slot.size <= SPARE_BYTES and len(self._spare) < SPARE_SLOTS
             if is_spare:
                 self._spare.append(slot)
         if not is_spare:
@@ -146,7 +153,90 @@ class Spool:
 
 
 def _full(error: OSError) -> SpoolFull:
-    return SpoolFull(f"the server cannot keep this body while its group is judged: {error.strerror}")
+    return SpoolFull(f"the server cannot keep this body: {error.strerror}")
+
+
+class Draft:
+    """A body on its way in: its pieces stay in memory up to `in_memory` bytes, beyond that all of it is in a slot.
+    `write` runs in one thread at a time. `close` must follow, and may be called while another thread writes: the slot
+    is let go of when that is done."""
+
+    __slots__ = ("_in_memory", "_is_closed", "_is_writing", "_parts", "_slot", "_spool", "_written", "size")
+
+    def __init__(self, spool: Spool, in_memory: int) -> None:
+        self._spool = spool
+        self._in_memory = in_memory
+        self._parts: list[bytes] = []
+        self._slot: Slot | None = None
+        self._written = 0
+        self._is_writing = self._is_closed = False
+        self.size = 0
+        """How many bytes came so far."""
+
+    def goes_to_disk(self, piece: bytes) -> bool:
+        """Whether writing it means to wait for the disk."""
+        return self.size + len(piece) > self._in_memory
+
+    def write(self, piece: bytes) -> None:
+        """Append to it. Raises SpoolFull, and ValueError where it was closed meanwhile."""
+        if self.goes_to_disk(piece):
+            self._set_writing()
+            try:
+                self._spill(b"".join((*self._parts, piece)) if self._parts else piece)
+            finally:
+                self._written_or_not()
+        else:
+            self._parts.append(piece)
+        self.size += len(piece)
+
+    def finish(self) -> Received:
+        """The body, now that it is whole."""
+        if self._slot is not None:
+            return self.kept()
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    def kept(self) -> Kept:
+        """The body, now that it is whole, which went to disk."""
+        slot, self._slot = self._slot, None
+        assert slot is not None
+        return _OnDisk(self._spool, slot, self._written)
+
+    def close(self) -> None:
+        """Let go of what came, unless it became a body. May be called again."""
+        with self._spool._lock:
+            self._is_closed = True
+            if self._is_writing:
+                return
+        self._let_go()
+
+    def _spill(self, piece: bytes) -> None:
+        self._parts.clear()
+        if self._slot is None:
+            self._slot = self._spool._take_slot()
+        try:
+            self._spool._write(self._slot, piece, self._written)
+        except BaseException:
+            self._let_go(again=False)
+            raise
+        self._written += len(piece)
+
+    def _set_writing(self) -> None:
+        with self._spool._lock:
+            if self._is_closed:
+                raise ValueError("this body was given up")
+            self._is_writing = True
+
+    def _written_or_not(self) -> None:
+        with self._spool._lock:
+            self._is_writing = False
+            is_closed = self._is_closed
+        if is_closed:
+            self._let_go()
+
+    def _let_go(self, *, again: bool = True) -> None:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            self._spool._let_go(slot, self._written, again=again)
 
 
 class _InMemory:
@@ -162,9 +252,12 @@ class _InMemory:
         return None
 
     def chunks(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
+        return _parts(pieces, memoryview(self.whole()).__getitem__)
+
+    def whole(self) -> bytes:
         if self._body is None:
             raise ValueError("this body was closed")
-        return _parts(pieces, memoryview(self._body).__getitem__)
+        return self._body
 
     def close(self) -> None:
         if self._body is not None:
@@ -190,6 +283,11 @@ class _OnDisk:
         self._open()
         return _parts(pieces, self._read)
 
+    def whole(self) -> bytes:
+        if self.size <= _ONE_READ:
+            return self._read(slice(0, self.size))
+        return b"".join(self.chunks([Span(0, self.size)]))
+
     def _open(self) -> Slot:
         if self._slot is None:
             raise ValueError("this body was closed")
@@ -211,6 +309,11 @@ def _parts(pieces: Iterable[Piece], read: Callable[[slice], bytes | memoryview])
             continue
         for start in range(piece.start, piece.stop, CHUNK):
             yield bytes(read(slice(start, min(start + CHUNK, piece.stop))))
+
+
+def size_of(body: Received) -> int:
+    """How many bytes a body has."""
+    return len(body) if isinstance(body, bytes) else body.size
 
 
 def length_of(pieces: Iterable[Piece]) -> int:

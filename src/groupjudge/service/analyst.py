@@ -1,8 +1,9 @@
-"""From a body to a caller that can wait: read, fingerprinted, and put where it costs no memory (P6-P9, H11).
+"""From a body to a caller that can wait: read, fingerprinted, and kept where it costs no memory (P6-P9, H11).
 
-Small bodies are read where they are. Large ones take turns, with a turn of the loop between them, so that other
-requests are served in between. What would hold the loop for longer than H11 allows is read by a helper process, which
-opens the spooled file: a thread would not help, since the readers hold the interpreter lock.
+Small bodies are read where they are. Large ones, which are on disk, take turns: one is in memory at a time, with a turn
+of the loop between them, so that other requests are served in between. What would hold the loop for longer than H11
+allows is read by a helper process, which opens the spooled file: a thread would not help, since the readers hold the
+interpreter lock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
-from groupjudge.answers.spool import Kept, Place, Spool
+from groupjudge.answers.spool import Kept, Place, Received, Spool
 from groupjudge.answers.verify import VerifyRequest, read_verify, size_as_objects
 from groupjudge.errors import FieldProblem, InvalidRequest
 
@@ -41,85 +42,63 @@ class Caller(NamedTuple):
             self.kept.close()
 
 
-def _nothing() -> None:
-    """Nobody is told."""
-
-
 class Analyst:
-    """Reads bodies; `large` is the size in bytes from which on they take turns."""
+    """Reads bodies; from `heavy` bytes on the helper process does."""
 
-    def __init__(self, spool: Spool, *, default_size: int, max_size: int, large: int, heavy: int = HEAVY_BYTES) -> None:
+    def __init__(self, spool: Spool, *, default_size: int, max_size: int, heavy: int = HEAVY_BYTES) -> None:
         self._spool = spool
         self._read = partial(read_verify, default_size=default_size, max_size=max_size)
-        self._large = large
         self._heavy = heavy
         self._turn = asyncio.Lock()
         self._helper: ProcessPoolExecutor | None = None
 
-    async def caller(self, body: bytes, *, echo: bool, on_disk: Callable[[], None] = _nothing) -> Caller:
-        """Read a body and keep it if it is to be echoed. `on_disk` is called where the body is in memory no more and is
-        still to be read. Raises InvalidRequest, SpoolFull."""
-        if len(body) <= self._large:
+    async def caller(self, body: Received, *, echo: bool) -> Caller:
+        """Read a body, and keep it if it is to be echoed; else, and where that fails, it is let go of. Raises
+        InvalidRequest."""
+        if isinstance(body, bytes):
             request = self._read(body)
             return Caller(request, self._spool.keep(body) if echo else None)
-        if self._is_heavy(body):
-            kept = await self._kept(body)
-            if kept.place is not None:
-                del body
-                on_disk()
-                return await self._heavy_one(kept, echo=echo)
-            kept.close()
-        async with self._turn:
-            request = self._read(body)
-            kept_for_echo = await self._kept(body) if echo else None
-            await asyncio.sleep(0)
-        return Caller(request, kept_for_echo)
+        try:
+            request = await self._read_kept(body, self._read)
+        except BaseException:
+            body.close()
+            raise
+        if echo:
+            return Caller(request, body)
+        body.close()
+        return Caller(request, None)
 
-    async def read(self, body: bytes, read: Callable[[bytes], T]) -> T:
-        """What `read` makes of another body, none of which is kept. A heavy one is read by the helper process, so
-        `read` and what it gives must be fit to be pickled. Raises InvalidRequest, SpoolFull."""
-        if len(body) <= self._large:
+    async def read(self, body: Received, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of another body, which is let go of. A heavy one is read by the helper process, so `read`
+        and what it gives must be fit to be pickled. Raises InvalidRequest."""
+        if isinstance(body, bytes):
             return read(body)
-        if self._is_heavy(body):
-            kept = await self._kept(body)
-            try:
-                if kept.place is not None:
-                    return await self._read_apart(kept, read)
-            finally:
-                kept.close()
-        async with self._turn:
-            value = read(body)
-            await asyncio.sleep(0)
-        return value
+        try:
+            return await self._read_kept(body, read)
+        finally:
+            body.close()
 
     def close(self) -> None:
         """End the helper process."""
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)
 
+    async def _read_kept(self, kept: Kept, read: Callable[[bytes], T]) -> T:
+        can_travel = OBJECT_WEIGHT * kept.size >= self._heavy and kept.place is not None
+        if not can_travel or kept.size < self._heavy:
+            async with self._turn:
+                body = kept.whole()
+                if not can_travel or not self._is_heavy(body):
+                    value = read(body)
+                    del body
+                    await asyncio.sleep(0)
+                    return value
+                del body
+        return await self._read_apart(kept, read)
+
     def _is_heavy(self, body: bytes) -> bool:
         """Whether reading would hold the loop for too long (H11)."""
-        size = len(body)
-        if OBJECT_WEIGHT * size < self._heavy:
-            return False
-        return size >= self._heavy or size + (OBJECT_WEIGHT - 1) * size_as_objects(body) >= self._heavy
-
-    async def _heavy_one(self, kept: Kept, *, echo: bool) -> Caller:
-        try:
-            request = await self._read_apart(kept, self._read)
-        except BaseException:
-            kept.close()
-            raise
-        if echo:
-            return Caller(request, kept)
-        kept.close()
-        return Caller(request, None)
-
-    async def _kept(self, body: bytes) -> Kept:
-        """Written in a thread, where it must be waited for: a busy disk makes writers wait, and they hold no lock."""
-        if self._spool.has_spare:
-            return self._spool.keep(body)
-        return await asyncio.to_thread(self._spool.keep, body)
+        return len(body) + (OBJECT_WEIGHT - 1) * size_as_objects(body) >= self._heavy
 
     async def _read_apart(self, kept: Kept, read: Callable[[bytes], T]) -> T:
         assert kept.place is not None

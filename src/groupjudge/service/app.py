@@ -196,9 +196,7 @@ class _SmallRoutes:
         return _response(wire.json_reply({}, headers=headers))
 
     async def _read_object(self, request: Request) -> None:
-        reader = self._parts.reader
-        async with reader.place(request.headers) as place:
-            body = await reader.read(request.headers, request.receive, place)
+        body = await self._parts.reader.read_into_memory(request.headers, request.receive)
         body = body.removeprefix(codecs.BOM_UTF8)
         if body.strip() and not isinstance(parse(body), dict):
             raise InvalidRequest.at(msg="send a JSON object, or nothing")

@@ -1,16 +1,22 @@
-"""Reading a request's body from the socket: bounded in size and time, expanded, and gone without a trace when cut."""
+"""Reading a request's body from the socket: bounded in size and time, expanded, and gone without a trace when cut. A
+large one is put into the spool while it comes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from groupjudge.answers.encoding import expand
+from groupjudge.answers.encoding import expanded
+from groupjudge.answers.outline import Span
+from groupjudge.answers.spool import Draft, Received, Spool
 from groupjudge.errors import BodyTooLarge, CallerError, ShuttingDown
+from groupjudge.service.intake import Intake
 
 
 class BodyTimeout(CallerError):
@@ -25,10 +31,9 @@ class UnsupportedMediaType(CallerError):
     code = "unsupported_media_type"
 
 
-LARGE_AT_ONCE = 4
-STALLED_S = 0.5
-LITTLE = 1 << 16
-"""A body of which less than so many bytes came in `STALLED_S` seconds is slow."""
+EXPANDED_AT_ONCE = 4
+LOOK_S = 1.0
+NEVER = float("inf")
 
 
 class Disconnected(Exception):
@@ -44,55 +49,16 @@ def check_media_type(headers: Headers) -> None:
     raise UnsupportedMediaType(f"a body of type {kind[:80]!r} is not read; send application/json")
 
 
-class Place:
-    """A place for one large body on its way through memory; given up while its body comes slowly or not at all, so that
-    a slow caller keeps nobody waiting. `gate` None: the body is small and needs none."""
-
-    def __init__(self, gate: asyncio.Semaphore | None) -> None:
-        self._gate = gate
-        self._held = False
-
-    async def __aenter__(self) -> Place:
-        await self.take()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.give_up()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the body needs a place and has none."""
-        return self._gate is not None and not self._held
-
-    async def take(self) -> None:
-        if self._gate is not None:
-            await self._gate.acquire()
-            self._held = True
-
-    def give_up(self) -> None:
-        if self._gate is not None and self._held:
-            self._held = False
-            self._gate.release()
-
-
 class _Incoming:
-    """A body on its way in: `heard` is the loop's time of its last part, infinite while it waits for a place; `came`
-    bytes of it came since the time `since`."""
+    """A body on its way in: `heard` is the loop's time of its last part, `NEVER` while its caller need say nothing."""
 
-    __slots__ = ("came", "heard", "place", "since", "timeout")
+    __slots__ = ("draft", "heard", "number", "timeout")
 
-    def __init__(self, place: Place, timeout: asyncio.Timeout, now: float) -> None:
-        self.place = place
+    def __init__(self, number: int, draft: Draft, timeout: asyncio.Timeout, now: float) -> None:
+        self.number = number
+        self.draft = draft
         self.timeout = timeout
-        self.heard = self.since = now
-        self.came = 0
-
-    def look(self, now: float) -> None:
-        """Give up the place of a body that comes too slowly."""
-        if self.came >= LITTLE:
-            self.since, self.came = now, 0
-        elif now - self.since >= STALLED_S:
-            self.place.give_up()
+        self.heard = now
 
     def give_up(self, now: float) -> None:
         """End its reading with TimeoutError."""
@@ -102,18 +68,21 @@ class _Incoming:
 
 class BodyReader:
     """Reads bodies of at most `limit` bytes (before and after expansion), each given up after `timeout_s` of silence.
-    Of those larger than `large` bytes only `LARGE_AT_ONCE` are in memory at a time, as long as they keep coming.
+    Those that are larger than the spool's threshold are on disk as far as they came: any number of them may be on their
+    way, and none waits for one that does not come.
 
     One timer looks after all bodies: one for each of their parts would cost more than the part.
     """
 
-    def __init__(self, limit: int, timeout_s: float, large: int = 1 << 16) -> None:
+    def __init__(self, limit: int, timeout_s: float, spool: Spool, intake: Intake | None = None) -> None:
         self._limit = limit
         self._timeout_s = timeout_s
-        self._look_s = min(STALLED_S, timeout_s) / 4
-        self._large = large
-        self._gate = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._spool = spool
+        self.intake = intake or Intake()
+        self._look_s = min(LOOK_S, timeout_s / 4)
+        self._expanding = asyncio.Semaphore(EXPANDED_AT_ONCE)
         self._reading: set[_Incoming] = set()
+        self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._closed = False
@@ -134,65 +103,66 @@ class BodyReader:
         for incoming in self._reading:
             incoming.give_up(now)
 
-    def place(self, headers: Headers) -> Place:
-        """The place that the request's body needs, to be held from its first byte until it is kept elsewhere."""
-        announced = headers.get("content-length", "")
-        small = announced.isascii() and announced.isdigit() and int(announced[:20]) <= self._large
-        return Place(None if small and "content-encoding" not in headers else self._gate)
-
-    async def read(self, headers: Headers, receive: Receive, place: Place) -> bytes:
-        """The whole body, read in its `place`. Raises BodyTooLarge, BodyTimeout, UnsupportedMediaType, InvalidRequest
-        (a bad encoding), ShuttingDown, Disconnected."""
+    async def read(self, headers: Headers, receive: Receive) -> Received:
+        """The body, whole; the caller closes one that is kept. Raises BodyTooLarge, BodyTimeout, UnsupportedMediaType,
+        InvalidRequest (a bad encoding), ShuttingDown, SpoolFull, Disconnected."""
         if self._closed:
             raise ShuttingDown("the server is stopping")
         check_media_type(headers)
-        self._refuse_announced(headers)
-        body = await self._collect(receive, place)
-        encoding = headers.get("content-encoding", "").strip().lower()
-        if encoding in ("", "identity"):
-            return body
-        return await asyncio.to_thread(expand, body, encoding, self._limit)
-
-    def _refuse_announced(self, headers: Headers) -> None:
-        announced = headers.get("content-length", "")
-        if announced.isascii() and announced.isdigit() and int(announced[:20]) > self._limit:
+        length = _announced(headers)
+        if length is not None and length > self._limit:
             raise self._too_large()
+        body = await self._collect(length, receive)
+        encoding = headers.get("content-encoding", "").strip().lower()
+        return body if encoding in ("", "identity") else await self._expanded(body, encoding)
 
-    async def _collect(self, receive: Receive, place: Place) -> bytes:
+    async def read_into_memory(self, headers: Headers, receive: Receive) -> bytes:
+        """The same for who needs all of it at once."""
+        body = await self.read(headers, receive)
+        if isinstance(body, bytes):
+            return body
+        try:
+            return body.whole()
+        finally:
+            body.close()
+
+    async def _collect(self, length: int | None, receive: Receive) -> Received:
+        """`length`: as its head announces it."""
+        threshold, now = self._spool.threshold, self._loop.time()
+        draft = self._spool.begin(is_large=length is not None and length > threshold)
+        is_small = length is not None and length <= threshold
         try:
             async with asyncio.timeout(None) as timeout:
-                with self._looked_after(_Incoming(place, timeout, self._loop.time())) as incoming:
-                    return await self._chunks(receive, incoming)
+                with self._looked_after(_Incoming(next(self._numbers), draft, timeout, now)) as incoming:
+                    while await self._part(incoming, receive, is_small=is_small):
+                        pass
+            return draft.finish()
         except TimeoutError:
             if self._closed:
                 raise ShuttingDown("the server is stopping") from None
             raise BodyTimeout(f"no more of the body came within {self._timeout_s:g} s") from None
+        finally:
+            draft.close()
 
-    async def _chunks(self, receive: Receive, incoming: _Incoming) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            await self._heard(incoming)
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            incoming.came += len(chunk)
-            if size > self._limit:
-                raise self._too_large()
-            chunks.append(chunk)
-            more = message.get("more_body", False)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    async def _heard(self, incoming: _Incoming) -> None:
-        """More came of a body. Waiting for a place again is not its caller's silence."""
-        if incoming.place.is_lost:
-            incoming.heard = float("inf")
-            await incoming.place.take()
-            incoming.since = self._loop.time()
+    async def _part(self, incoming: _Incoming, receive: Receive, *, is_small: bool) -> bool:
+        """Take in what comes next; whether more will. A body that waits for its caller holds nothing of it."""
+        if not is_small:
+            incoming.heard = NEVER
+            await self.intake.pass_through(incoming.number)
+            incoming.heard = self._loop.time()
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        draft, part = incoming.draft, message.get("body", b"")
+        if draft.size + len(part) > self._limit:
+            raise self._too_large()
+        if draft.goes_to_disk(part):
+            incoming.heard = NEVER
+            await self.intake.write(partial(draft.write, part), len(part))
+        else:
+            draft.write(part)
         incoming.heard = self._loop.time()
+        return bool(message.get("more_body", False))
 
     @contextmanager
     def _looked_after(self, incoming: _Incoming) -> Iterator[_Incoming]:
@@ -205,15 +175,57 @@ class BodyReader:
             self._reading.discard(incoming)
 
     def _look(self) -> None:
-        """Give up the bodies that stopped coming, and the places of the slow ones."""
+        """Give up the bodies that stopped coming."""
         now = self._loop.time()
         for incoming in self._reading:
-            silence = now - incoming.heard
-            if silence >= self._timeout_s:
+            if now - incoming.heard >= self._timeout_s:
                 incoming.give_up(now)
-            else:
-                incoming.look(now)
         self._timer = self._loop.call_later(self._look_s, self._look) if self._reading else None
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"the body exceeds limits.max_body_bytes ({self._limit})")
+
+    async def _expanded(self, packed: Received, encoding: str) -> Received:
+        """Expanded by a thread, which lets go of `packed`, and of its work where nobody wants it any more."""
+        try:
+            await self._expanding.acquire()
+        except BaseException:
+            _let_go(packed)
+            raise
+        work = self._loop.run_in_executor(None, self._expand, packed, encoding)
+        work.add_done_callback(lambda _: self._expanding.release())
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_let_go_of_result)
+            raise
+
+    def _expand(self, packed: Received, encoding: str) -> Received:
+        draft = self._spool.begin()
+        try:
+            for part in expanded(_parts(packed), encoding, self._limit):
+                draft.write(part)
+            return draft.finish()
+        finally:
+            draft.close()
+            _let_go(packed)
+
+
+def _announced(headers: Headers) -> int | None:
+    """The body's length by its head; None where that does not say it."""
+    length = headers.get("content-length", "")
+    return int(length[:20]) if length.isascii() and length.isdigit() else None
+
+
+def _parts(body: Received) -> Iterable[bytes]:
+    return (body,) if isinstance(body, bytes) else body.chunks([Span(0, body.size)])
+
+
+def _let_go_of_result(work: asyncio.Future[Received]) -> None:
+    if work.exception() is None:
+        _let_go(work.result())
+
+
+def _let_go(body: Received) -> None:
+    if not isinstance(body, bytes):
+        body.close()

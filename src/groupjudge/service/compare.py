@@ -6,6 +6,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from groupjudge.answers.compare import CompareRequest, read_compare
+from groupjudge.answers.spool import size_of
 from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.model import Topic
 from groupjudge.service import wire
@@ -44,10 +45,9 @@ class Compare:
         await send_reply(send, reply)
 
     async def _request(self, headers: Headers, receive: Receive) -> CompareRequest:
-        async with self._reader.place(headers) as place:
-            body = await self._reader.read(headers, receive, place)
-            self._metrics.read(len(body))
-            request = await self._analyst.read(body, read_compare)
+        body = await self._reader.read(headers, receive)
+        self._metrics.read(size_of(body))
+        request = await self._analyst.read(body, read_compare)
         self._check_size(len(request.texts))
         return request
 

@@ -135,8 +135,7 @@ class ControlRoutes:
             raise ControlError("unauthorized", "send checkpoint.auth_token as a bearer token")
 
     async def _body(self, request: Request, kind: type[C]) -> C:
-        async with self._reader.place(request.headers) as place:
-            body = await self._reader.read(request.headers, request.receive, place)
+        body = await self._reader.read_into_memory(request.headers, request.receive)
         call = await _at_once_or_aside(partial(_decoded, body, kind), len(body))
         if not isfinite(call.deadline_ts):
             raise InvalidRequest.at("deadline_ts", msg="must be finite: absolute Unix seconds")

@@ -39,8 +39,7 @@ class _Endpoint:
     async def respond(self, request: Request) -> Response:
         body = None
         if self._extra.method == "POST":
-            async with self._reader.place(request.headers) as place:
-                body = await self._reader.read(request.headers, request.receive, place)
+            body = await self._reader.read_into_memory(request.headers, request.receive)
         reply = await asyncio.to_thread(self._reply, body)
         return Response(reply, media_type="application/json")
 

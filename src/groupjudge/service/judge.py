@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from groupjudge.answers.judge import JudgeRequest, read_judge
+from groupjudge.answers.spool import size_of
 from groupjudge.errors import GroupJudgeError, JudgeFailed
 from groupjudge.model import GroupFailure, JudgeFailure, Judgement, Outcome, Rewarded
 from groupjudge.service import wire
@@ -74,10 +75,9 @@ class JudgeWhole:
         return code, wire.judged_group(outcomes, judgement)
 
     async def _request(self, headers: Headers, receive: Receive) -> JudgeRequest:
-        async with self._reader.place(headers) as place:
-            body = await self._reader.read(headers, receive, place)
-            self._metrics.read(len(body))
-            return await self._analyst.read(body, self._read)
+        body = await self._reader.read(headers, receive)
+        self._metrics.read(size_of(body))
+        return await self._analyst.read(body, self._read)
 
     async def _named(self, request: JudgeRequest, receive: Receive) -> tuple[tuple[Outcome, ...], Judgement | None]:
         """A group with an id: idempotent, and its caller may leave."""

@@ -4,8 +4,8 @@
   the caller has gone, and lets the body go with it;
 - a caller that hangs up is known to have gone though it had sent more requests on its connection: uvicorn tells only
   the last of them;
-- a large body is not read from its connection before somebody asks for it: many that arrive at once and wait for their
-  turn would each hold as much as one read may bring (P6-P8);
+- a large body is not read from its connection before somebody asks for it, and then only a little of it where much was
+  read already: many that arrive at once would each hold as much as one read may bring (P6-P8);
 - a body is copied less often on its way in;
 - who writes a large reply can see whether its caller reads it.
 """
@@ -18,10 +18,13 @@ from typing import Any, cast
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from groupjudge.service.intake import Intake
+
 IS_SLOW = "caller_is_slow"
 """In a request's `scope["state"]`: whether its caller does not read as fast as is written to it."""
 _LARGE = 1 << 16
 _LITTLE = 1 << 14
+_LEAST = 1 << 12
 _BUFFER = memoryview(bytearray(1 << 18))
 
 
@@ -31,6 +34,8 @@ class CarefulProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._unanswered: list[RequestResponseCycle] = []
+        self.is_large = False
+        """Whether the body that comes may be a large one: it is read only as it is asked for."""
 
     def on_headers_complete(self) -> None:
         """The request's task runs only after this, so it takes the new `receive`."""
@@ -40,15 +45,26 @@ class CarefulProtocol(HttpToolsProtocol):
             self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
             self._unanswered.append(self.cycle)
             self.cycle.body = cast(bytearray, _Parts())
-            self.cycle.receive = _whole_body_first(self.cycle)  # type: ignore[method-assign, assignment]
+            self.is_large = self._may_be_large()
+            receive = _whole_body_first(self.cycle, pauses=self.is_large)
+            self.cycle.receive = receive  # type: ignore[method-assign, assignment]
             self.scope.setdefault("state", {})[IS_SLOW] = lambda: self.flow.write_paused
-            if self._announced() > _LARGE:
+            if self.is_large:
                 self.flow.pause_reading()
 
-    def _announced(self) -> int:
-        """The length of the body as its head names it; 0 where it does not."""
-        length = next((value for name, value in self.headers if name == b"content-length"), b"")
-        return int(length) if length.isdigit() else 0
+    def has_part(self) -> bool:
+        """Whether a part of a body is there to be asked for, and more is to come."""
+        cycle = self.cycle
+        return cycle is not None and cycle.more_body and len(cycle.body) > 0 and not cycle.response_complete
+
+    def _may_be_large(self) -> bool:
+        """Whether the head announces a large body, or one of any length."""
+        for name, value in self.headers:
+            if name == b"content-length":
+                return value.isdigit() and int(value) > _LARGE
+            if name == b"transfer-encoding":
+                return True
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that waits on this connection."""
@@ -63,19 +79,28 @@ class FrugalConnection(asyncio.BufferedProtocol):
     """What the event loop talks to; `CarefulProtocol` is behind it.
 
     Between requests it reads a little at a time, enough for a head and a small body. Of large bodies that arrive at
-    once the system holds some 200 KB each, which would all come in with one read, long before it is their turn.
+    once the system holds some 200 KB each, which would all come in with one read, long before it is their turn. Those
+    that were asked for their next part and bring it all in the same moment bring less where the `intake` is crowded.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, intake: Intake, **kwargs: Any) -> None:
         self._protocol = CarefulProtocol(*args, **kwargs)
+        self._intake = intake
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """All connections read into the same memory: the parser takes out of it what was read, at once."""
         cycle = self._protocol.cycle
-        return _BUFFER[:_LITTLE] if cycle is None or cycle.response_complete else _BUFFER
+        if cycle is None or cycle.response_complete:
+            return _BUFFER[:_LITTLE]
+        return _BUFFER[:_LEAST] if self._intake.is_crowded else _BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._protocol.data_received(_BUFFER[:nbytes])  # type: ignore[arg-type] # it goes to the parser, which copies
+        protocol, intake = self._protocol, self._intake
+        protocol.data_received(_BUFFER[:nbytes])  # type: ignore[arg-type] # it goes to the parser, which copies
+        if nbytes > _LEAST:
+            intake.came(nbytes)
+        if protocol.has_part() and (protocol.is_large or intake.is_crowded):
+            protocol.flow.pause_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._protocol.connection_made(cast(asyncio.Transport, transport))
@@ -114,7 +139,8 @@ class _Parts:
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
-def _whole_body_first(cycle: RequestResponseCycle) -> Receive:
+def _whole_body_first(cycle: RequestResponseCycle, *, pauses: bool) -> Receive:
+    """`pauses`: a part of the body that was there already is handed out without reading the next one."""
     original = cycle.receive
     handed_out = False
 
@@ -124,6 +150,8 @@ def _whole_body_first(cycle: RequestResponseCycle) -> Receive:
         if message["type"] == "http.request":
             cycle.body = cast(bytearray, _Parts())
             handed_out = handed_out or not message["more_body"]
+            if pauses and not handed_out:
+                cycle.flow.pause_reading()
             return message
         if handed_out or cycle.more_body or cycle.response_complete:
             return message

@@ -10,6 +10,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -31,6 +32,7 @@ from groupjudge.service.control_routes import ControlRoutes
 from groupjudge.service.extras import ExtraRoute
 from groupjudge.service.gauges import Insides, watched
 from groupjudge.service.host import Host
+from groupjudge.service.intake import Intake
 from groupjudge.service.judge import JudgeWhole
 from groupjudge.service.judges import Judges, most_calls
 from groupjudge.service.lag import LoopProbe
@@ -89,7 +91,7 @@ async def running(settings: Settings, extras: Sequence[ExtraRoute] = ()) -> Asyn
     """A server that accepts connections, as long as the context lasts; gives its address (`http://host:port`)."""
     sock = bind(settings.server.host, settings.server.port)
     async with _parts(settings) as parts:
-        server = _Server(_uvicorn_config(settings, build_app(parts, extras)))
+        server = _Server(_uvicorn_config(settings, build_app(parts, extras), parts.reader.intake))
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             await server.accepts(serving)
@@ -167,11 +169,11 @@ def _address(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _uvicorn_config(settings: Settings, app: object) -> uvicorn.Config:
+def _uvicorn_config(settings: Settings, app: object, intake: Intake) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="none",
-        http=FrugalConnection,  # type: ignore[arg-type]
+        http=partial(FrugalConnection, intake=intake),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -208,9 +210,10 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
     spool = _spool(settings)
     analyst = _analyst(settings, spool)
     judges = Judges(settings, metrics)
+    intake = Intake()
     try:
         host = Host(Book(_limits(settings)), judges.judge, metrics, open_early=judges.open_early)
-        reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, limits.spool_threshold_bytes)
+        reader = BodyReader(limits.max_body_bytes, settings.server.body_timeout_s, spool, intake)
         at_once = AtOnce(judges.judge, settings.group.judging_timeout_s, metrics)
         insides = Insides(host, reader, spool, judges, at_once, settings.retention)
         metrics.watch(watched(insides))
@@ -236,6 +239,7 @@ async def _parts(settings: Settings) -> AsyncIterator[Parts]:
             )
     finally:
         analyst.close()
+        intake.close()
         await judges.close()
 
 
@@ -263,8 +267,7 @@ def _sessions(settings: Settings, host: Host, reader: BodyReader, secret: str) -
 
 
 def _analyst(settings: Settings, spool: Spool) -> Analyst:
-    size, limits = settings.group.size, settings.limits
-    return Analyst(spool, default_size=size, max_size=limits.max_group_size, large=limits.spool_threshold_bytes)
+    return Analyst(spool, default_size=settings.group.size, max_size=settings.limits.max_group_size)
 
 
 def _limits(settings: Settings) -> Limits:

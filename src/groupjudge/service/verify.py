@@ -10,8 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from groupjudge.answers.echo import Piece, failure_reply, reward_reply
-from groupjudge.answers.outline import Span
-from groupjudge.answers.spool import length_of
+from groupjudge.answers.spool import length_of, size_of
 from groupjudge.errors import GroupJudgeError, InvalidRequest
 from groupjudge.model import GroupFailure, GroupId, JudgeFailure, Outcome
 from groupjudge.service import wire
@@ -79,17 +78,9 @@ class Verify:
 
     async def _caller(self, headers: Headers, receive: Receive) -> Caller:
         """Read the request; what waits for the outcome is then on disk, or small."""
-        async with self._reader.place(headers) as place:
-            # No name is bound to the body here: the analyst lets go of it.
-            return await self._analyst.caller(
-                self._counted(await self._reader.read(headers, receive, place)),
-                echo=not wants_minimal(headers),
-                on_disk=place.give_up,
-            )
-
-    def _counted(self, body: bytes) -> bytes:
-        self._metrics.read(len(body))
-        return body
+        body = await self._reader.read(headers, receive)
+        self._metrics.read(size_of(body))
+        return await self._analyst.caller(body, echo=not wants_minimal(headers))
 
     async def _serve(self, caller: Caller, visit: Visit, exchange: _Exchange) -> None:
         send = exchange.send
@@ -153,6 +144,6 @@ def _pieces(caller: Caller, outcome: Outcome, slot: int) -> list[Piece]:
     if not isinstance(outcome, JudgeFailure):
         assert not isinstance(outcome, GroupFailure)
         return reward_reply(request, outcome, slot, minimal=minimal)
-    body = None if kept is None else b"".join(kept.chunks([Span(0, kept.size)]))
+    body = None if kept is None else kept.whole()
     reason = wire.judge_failure_reason(outcome.reason, unnamed=request.is_unnamed)
     return failure_reply(request, reason, slot, body, minimal=minimal, judged=outcome.group_size_judged)
