@@ -13,6 +13,9 @@ import httptools
 
 TAIL = 4096
 _PIECE = 1 << 17
+_SEND_BUFFER = 1 << 15
+"""What the system holds of a connection that sends comes out of the same memory for TCP as what the server's hold. Real
+callers are on other machines: without a bound thousands of these would use it up, and packets would be dropped (P8)."""
 
 
 class Reply(NamedTuple):
@@ -34,7 +37,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
 
     async def send(self, parts: Iterable[bytes]) -> Reply:
         self._parser = httptools.HttpResponseParser(self)

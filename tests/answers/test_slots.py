@@ -68,6 +68,20 @@ def test_a_slot_written_over_by_less_is_freed_whole(tmp_path: Path) -> None:
     slots.free(other)
 
 
+def test_a_slot_is_written_piece_by_piece(tmp_path: Path) -> None:
+    """P8: and freed whole."""
+    slots = Slots(str(tmp_path))
+    one, other = slots.take(), _written(slots, b"x")
+    for start in range(0, len(BODY), 70_000):
+        one.write(BODY[start : start + 70_000], start)
+    assert one.size == len(BODY)
+    assert one.read(slice(0, len(BODY))) == BODY
+    assert one.read(slice(69_999, 70_001)) == BODY[69_999:70_001]
+    slots.free(one)
+    assert _on_disk(other) < len(BODY)
+    slots.free(other)
+
+
 def test_a_free_slot_is_taken_before_a_file_is_opened(tmp_path: Path) -> None:
     """P8: so there are never more files than the most bodies at a time needed."""
     slots = Slots(str(tmp_path))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from groupjudge.answers.outline import Span
-from groupjudge.answers.slots import SLOTS
-from groupjudge.answers.spool import CHUNK, SPARE_BYTES, SPARE_SLOTS, Kept, Spool, length_of
+from groupjudge.answers.slots import SLOTS, Slot
+from groupjudge.answers.spool import CHUNK, SPARE_BYTES, SPARE_SLOTS, Kept, Spool, length_of, size_of
 from groupjudge.errors import SpoolFull
 
 BODY = os.urandom(1_000_000)
@@ -45,7 +45,17 @@ def test_a_body_comes_back_in_the_pieces_of_a_reply(kept: Kept) -> None:
     assert max(map(len, chunks)) <= CHUNK == 256 * 1024
     assert length_of(pieces) == sum(map(len, chunks))
     assert kept.size == len(BODY)
-    assert b"".join(kept.chunks([Span(0, len(BODY))])) == BODY
+    assert b"".join(kept.chunks([Span(0, len(BODY))])) == kept.whole() == BODY
+
+
+def test_a_body_longer_than_the_system_reads_at_once_comes_back_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: of two gigabytes and more."""
+    monkeypatch.setattr("groupjudge.answers.spool._ONE_READ", 100_000)
+    kept = Spool(0, str(tmp_path)).keep(BODY)
+    assert kept.whole() == BODY
+    kept.close()
 
 
 def test_what_is_held_is_counted(spool: Spool) -> None:
@@ -63,6 +73,8 @@ def test_a_closed_body_is_gone(kept: Kept) -> None:
     kept.close()
     with pytest.raises(ValueError, match="closed"):
         kept.chunks([Span(0, 1)])
+    with pytest.raises(ValueError, match="closed"):
+        kept.whole()
 
 
 def test_the_threshold_parts_memory_from_disk(tmp_path: Path) -> None:
@@ -225,3 +237,144 @@ def test_files_that_wait_to_be_written_over_make_room_on_a_full_disk(tmp_path: P
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert b"".join(kept.chunks([Span(0, 50_000)])) == BODY[:50_000]
     kept.close()
+
+
+# --- bodies on their way in -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_body_that_comes_in_pieces_is_in_memory_up_to_the_threshold(
+    tmp_path: Path, size: int, is_large: bool
+) -> None:
+    """P6, P8: beyond it all of it is on disk, and one that is known to be large is from its first byte on."""
+    spool = Spool(100, str(tmp_path))
+    draft = spool.begin(is_large=is_large)
+    for start in range(0, 1000, size):
+        piece = BODY[start : start + size]
+        is_small = not is_large and start + size <= 100
+        assert draft.goes_to_disk(piece) == (not is_small)
+        draft.write(piece)
+        assert draft.size == start + size
+        assert spool.bytes_on_disk == (0 if is_small else draft.size)
+    body = draft.finish()
+    draft.close()
+    assert not isinstance(body, bytes)
+    assert body.whole() == BODY[:1000]
+    assert size_of(body) == 1000
+    assert (spool.bytes_on_disk, spool.on_disk) == (1000, 1)
+    body.close()
+    assert (spool.bytes_on_disk, spool.on_disk) == (0, 0)
+
+
+def test_a_small_body_that_comes_in_pieces_never_touches_the_disk(tmp_path: Path) -> None:
+    """P1."""
+    spool = Spool(100, str(tmp_path / "missing"))
+    for pieces in ((), (b"",), (b"ab",), (b"a", b"", b"b")):
+        draft = spool.begin()
+        for piece in pieces:
+            draft.write(piece)
+        assert draft.finish() == b"".join(pieces)
+        draft.close()
+    empty = spool.begin(is_large=True)
+    assert size_of(empty.finish()) == 0
+
+
+def test_a_body_that_is_given_up_takes_no_disk(tmp_path: Path) -> None:
+    """L8: and nothing can be added to it any more."""
+    spool = Spool(100, str(tmp_path))
+    draft = spool.begin()
+    draft.write(BODY)
+    draft.close()
+    draft.close()
+    assert (spool.bytes_on_disk, spool.on_disk) == (0, 0)
+    with pytest.raises(ValueError, match="given up"):
+        draft.write(BODY)
+    assert spool.on_disk == 0
+
+
+def test_only_a_body_that_will_wait_takes_a_share(tmp_path: Path) -> None:
+    """P8: those without an echo come though all shares are taken, or a group might wait for its last member."""
+    spool = Spool(100, str(tmp_path), most_on_disk=1)
+    bodies = []
+    for _ in range(3):
+        draft = spool.begin()
+        draft.write(BODY)
+        bodies.append(draft.finish())
+        draft.close()
+    first = spool.keep(bodies[0])
+    for body in (bodies[1], BODY):
+        with pytest.raises(SpoolFull, match="ulimit -n"):
+            spool.keep(body)
+    assert spool.on_disk == 2
+    first.close()
+    first.close()
+    again = spool.keep(bodies[2])
+    assert again.whole() == BODY
+    again.close()
+    assert spool.on_disk == 0
+    spool.keep(BODY).close()
+
+
+def test_pieces_that_are_written_over_an_older_body_show_nothing_of_it(tmp_path: Path) -> None:
+    """H2: and where that was longer its room is given back whole."""
+    spool = Spool(0, str(tmp_path))
+    spool.keep(BODY).close()
+    draft = spool.begin()
+    for start in range(0, 90_000, 7_000):
+        draft.write(BODY[::-1][start : start + 7_000])
+    body = draft.finish()
+    assert not isinstance(body, bytes)
+    assert body.whole() == BODY[::-1][:91_000]
+    body.close()
+
+
+def test_a_disk_that_fills_up_midway_drops_spare_room_before_it_refuses(tmp_path: Path) -> None:
+    """H5: what came before is not lost where that helps; else all of it goes, and so does its room."""
+    spool = Spool(0, str(tmp_path))
+    for each in [spool.keep(BODY[:10]) for _ in range(3)]:
+        each.close()
+    draft, full = spool.begin(), [True]
+    draft.write(BODY[:50_000])
+    original = Slot.write
+
+    def write(self: Slot, body: bytes, at: int = 0) -> None:
+        if full:
+            full.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(self, body, at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Slot, "write", write)
+        draft.write(BODY[50_000:])
+        full += [True, True]
+        other = spool.begin()
+        with pytest.raises(SpoolFull, match="No space left"):
+            other.write(BODY)
+    assert spool.on_disk == 1
+    other.close()
+    body = draft.finish()
+    assert not isinstance(body, bytes)
+    assert body.whole() == BODY
+    body.close()
+    assert (spool.bytes_on_disk, spool.on_disk) == (0, 0)
+
+
+def test_a_body_given_up_while_a_thread_writes_it_is_let_go_of_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H2: its slot must be nobody else's before."""
+    spool, draft = Spool(0, str(tmp_path)), None
+    original = Slot.write
+
+    def write(self: Slot, body: bytes, at: int = 0) -> None:
+        draft.close()
+        assert spool.on_disk == 1
+        original(self, body, at)
+
+    monkeypatch.setattr(Slot, "write", write)
+    draft = spool.begin()
+    draft.write(BODY)
+    assert (spool.bytes_on_disk, spool.on_disk) == (0, 0)
+    with pytest.raises(ValueError, match="given up"):
+        draft.write(BODY)

@@ -140,6 +140,22 @@ async def test_content_types_that_are_not(client: Client, kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+async def test_a_large_body_is_echoed_as_it_was(client: Client, group: Group, encoding: str) -> None:
+    """H2, H10: in chunks of any size, or with its length said."""
+    pair = replace(group, size=2)
+    large = [pair.fields(slot)["response"] | {"padding": [f"{slot} {n}" for n in range(15_000)]} for slot in range(2)]
+    bodies = [pair.body(slot, response=large[slot]) for slot in range(2)]
+    if encoding == "gzip":
+        bodies = [gzip.compress(body) for body in bodies]
+    chunks = [bodies[1][start : start + 777] for start in range(0, len(bodies[1]), 777)]
+    async with Connection(client.port) as connection:
+        asked = connection.ask(request("POST", "/verify", chunks=chunks, headers={"Content-Encoding": encoding}))
+        replies = await asyncio.gather(client.post("/verify", bodies[0], {"Content-Encoding": encoding}), asked)
+    assert [reply.json["reward"] for reply in replies] == pair.rewards()
+    assert [reply.json["response"] for reply in replies] == large
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip", "identity", "gzip, identity"])
 async def test_a_compressed_body_is_expanded(client: Client, group: Group, encoding: str) -> None:
     """H10: and the expanded one is echoed."""
@@ -237,6 +253,13 @@ async def test_expect_100_continue_is_answered(server: Server) -> None:
         assert await connection.head() == (100, {})
         await connection.send(GOOD)
         assert (await connection.reply()).status == 200
+        large = GOOD + b" " * 300_000
+        raw = request("POST", "/verify", large, {"Expect": "100-continue"})
+        await connection.send(raw[: -len(large)])
+        assert await connection.head() == (100, {})
+        for start in range(0, len(large), 50_000):
+            await connection.send(large[start : start + 50_000])
+        assert (await connection.reply()).status == 200
 
 
 # --- ways over the wire -----------------------------------------------------------------------------------------------
@@ -294,7 +317,7 @@ async def test_a_body_that_stops_coming_is_given_up(serve: Serve, group: Group) 
             Connection(server.port) as second,
             Connection(server.port) as third,
         ):
-            await first.send(request("POST", "/verify", group.body(0))[:-1])
+            await first.send(request("POST", "/verify", group.body(0, padding="x" * 200_000))[:-1])
             await second.send(request("POST", "/verify", chunks=[group.body(0)])[:-5])
             await third.send(request("POST", "/seed_session", None, {"Content-Length": "5"}))
             for connection in (first, second, third):
@@ -305,3 +328,4 @@ async def test_a_body_that_stops_coming_is_given_up(serve: Serve, group: Group) 
         assert await server.client.group(group.name) is None
         assert (await server.client.verify(GOOD)).status == 200
         assert await server.client.metric("groupjudge_incoming_bodies") == 0
+        assert await server.client.metric("groupjudge_spool_bytes", place="disk") == 0

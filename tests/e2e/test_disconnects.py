@@ -64,8 +64,8 @@ async def test_a_body_that_came_whole_counts_though_its_caller_is_gone(
     assert [reply.json["reward"] for reply in retries] == many.rewards()[:23]
 
 
-async def test_a_whole_body_counts_though_it_had_to_wait_for_its_place(server: Server, group: Group) -> None:
-    """L8: large bodies take turns; a caller may be gone before it is its body's."""
+async def test_a_whole_body_counts_beside_others_that_stopped_midway(server: Server, group: Group) -> None:
+    """L8, P6: a compressed one too, whose caller is gone before it is expanded."""
     pair = replace(group, size=2)
     ahead = [await Connection(server.port).__aenter__() for _ in range(8)]
     try:

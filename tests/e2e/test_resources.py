@@ -17,20 +17,20 @@ from .test_refusals import check
 
 
 async def test_a_full_disk(serve: Serve, group: Group) -> None:
-    """A body that cannot be spooled is refused and leaves no trace; smaller ones, waiting ones and those that want no
-    echo are served, and later the same member is accepted."""
+    """A body that cannot be spooled is refused and leaves no trace, whether it is to be echoed or not; smaller ones and
+    waiting ones are served, and later the same member is accepted."""
     big = "x" * 200_000
     async with serve({"limits.spool_threshold_bytes": 1000}, limits={"RLIMIT_FSIZE": 100_000}) as server:
         client = server.client
         async with cancelled_after([client.caller(group.body(0, padding="x" * 50_000))]) as callers:
             await client.until_members(group.name, 1)
-            for _ in range(3):
-                reply = await client.verify(group.body(1, padding=big))
+            for number in range(3):
+                reply = await client.verify(group.body(1, padding=big), minimal=number == 1)
                 assert "keep this body" in check(reply, 429, "overloaded")
                 assert int(reply.headers["retry-after"]) >= 1
             assert (await client.group(group.name))["members"] == [0]
             callers.append(client.caller(group.body(1)))
-            callers.append(client.caller(group.body(2, padding=big), minimal=True))
+            callers.append(client.caller(group.body(2, padding="x" * 90_000), minimal=True))
             callers.append(client.caller(group.body(3)))
             assert [(await caller).json["reward"] for caller in callers] == group.rewards()
 

@@ -60,13 +60,14 @@ Received = bytes | Kept
 
 class Spool:
     """Keeps bodies. Those of more than `threshold_bytes` go to unlinked files in `directory` (None: the system's for
-    temporary files), `most_on_disk` at a time (None: any number); they take no memory and are gone with the process,
-    however it ends. Safe to use from several threads."""
+    temporary files), where they take no memory and are gone with the process, however it ends; `most_on_disk` of them
+    (None: any number) may wait there for their group. Safe to use from several threads."""
 
     def __init__(self, threshold_bytes: int, directory: str | None = None, most_on_disk: int | None = None) -> None:
         self.threshold = threshold_bytes
         self._directory = directory
-        self._most_on_disk = most_on_disk
+        self._most_waiting = most_on_disk
+        self._waiting = 0
         self._lock = Lock()
         self._slots = Slots(directory)
         self._spare: list[Slot] = []
@@ -85,11 +86,23 @@ class Spool:
         """How many files are open: a descriptor each."""
         return self._slots.files
 
-    def keep(self, body: bytes) -> Kept:
-        """Keep a body. Raises SpoolFull where the disk is full or too many bodies are on it."""
-        if len(body) <= self.threshold:
-            self._count(memory=len(body))
-            return _InMemory(self, body)
+    def keep(self, body: Received) -> Kept:
+        """Keep a body while it waits for its group. Raises SpoolFull where the disk is full or too many wait there; the
+        body is let go of then."""
+        if isinstance(body, bytes):
+            if len(body) <= self.threshold:
+                self._count(memory=len(body))
+                return _InMemory(self, body)
+            body = self._written(body)
+        try:
+            if isinstance(body, _OnDisk):
+                body.take_share()
+        except SpoolFull:
+            body.close()
+            raise
+        return body
+
+    def _written(self, body: bytes) -> Kept:
         draft = Draft(self, in_memory=0)
         try:
             draft.write(body)
@@ -101,13 +114,21 @@ class Spool:
         """For a body that is still to come; one that `is_large` goes to disk from its first byte on."""
         return Draft(self, in_memory=0 if is_large else self.threshold)
 
+    def _take_share(self) -> None:
+        with self._lock:
+            if self._most_waiting is not None and self._waiting >= self._most_waiting:
+                raise SpoolFull(
+                    f"the server cannot keep this body while its group is judged: {self._waiting} wait already, as "
+                    "many as the limit of open files (ulimit -n) leaves room for"
+                )
+            self._waiting += 1
+
+    def _give_share_back(self) -> None:
+        with self._lock:
+            self._waiting -= 1
+
     def _take_slot(self) -> Slot:
         with self._lock:
-            if self._most_on_disk is not None and self.on_disk >= self._most_on_disk:
-                raise SpoolFull(
-                    f"the server cannot keep this body: {self.on_disk} are kept already, as many as the limit of open "
-                    "files (ulimit -n) leaves room for"
-                )
             self.on_disk += 1
             if self._spare:
                 return self._spare.pop()
@@ -266,11 +287,12 @@ class _InMemory:
 
 
 class _OnDisk:
-    __slots__ = ("_slot", "_spool", "size")
+    __slots__ = ("_has_share", "_slot", "_spool", "size")
 
     def __init__(self, spool: Spool, slot: Slot, size: int) -> None:
         self._spool = spool
         self._slot: Slot | None = slot
+        self._has_share = False
         self.size = size
 
     @property
@@ -288,6 +310,11 @@ class _OnDisk:
             return self._read(slice(0, self.size))
         return b"".join(self.chunks([Span(0, self.size)]))
 
+    def take_share(self) -> None:
+        """It will wait. Raises SpoolFull."""
+        self._spool._take_share()
+        self._has_share = True
+
     def _open(self) -> Slot:
         if self._slot is None:
             raise ValueError("this body was closed")
@@ -300,6 +327,8 @@ class _OnDisk:
         if self._slot is not None:
             slot, self._slot = self._slot, None
             self._spool._let_go(slot, self.size)
+            if self._has_share:
+                self._spool._give_share_back()
 
 
 def _parts(pieces: Iterable[Piece], read: Callable[[slice], bytes | memoryview]) -> Iterator[bytes]:

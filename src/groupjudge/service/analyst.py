@@ -54,19 +54,18 @@ class Analyst:
 
     async def caller(self, body: Received, *, echo: bool) -> Caller:
         """Read a body, and keep it if it is to be echoed; else, and where that fails, it is let go of. Raises
-        InvalidRequest."""
+        InvalidRequest, SpoolFull."""
         if isinstance(body, bytes):
             request = self._read(body)
             return Caller(request, self._spool.keep(body) if echo else None)
+        kept: Kept | None = None
         try:
             request = await self._read_kept(body, self._read)
-        except BaseException:
-            body.close()
-            raise
-        if echo:
-            return Caller(request, body)
-        body.close()
-        return Caller(request, None)
+            kept = self._spool.keep(body) if echo else None
+            return Caller(request, kept)
+        finally:
+            if kept is None:
+                body.close()
 
     async def read(self, body: Received, read: Callable[[bytes], T]) -> T:
         """What `read` makes of another body, which is let go of. A heavy one is read by the helper process, so `read`
