@@ -78,9 +78,9 @@ class Analyst:
             body.close()
 
     def close(self) -> None:
-        """End the helper process."""
+        """End the helper process, and wait for that: the interpreter would, and may not find its pipe any more."""
         if self._helper is not None:
-            self._helper.shutdown(wait=False, cancel_futures=True)
+            self._helper.shutdown(wait=True, cancel_futures=True)
 
     async def _read_kept(self, kept: Kept, read: Callable[[bytes], T]) -> T:
         can_travel = OBJECT_WEIGHT * kept.size >= self._heavy and kept.place is not None
