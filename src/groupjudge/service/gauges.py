@@ -34,7 +34,7 @@ class Insides:
         return {phase.value: self.host.census.count(phase) for phase in ACTIVE}
 
     def spooled(self) -> dict[str, float]:
-        """Bytes of the bodies that wait."""
+        """Bytes of the bodies that come or wait."""
         return {"memory": self.spool.bytes_in_memory, "disk": self.spool.bytes_on_disk}
 
     def disk_free(self) -> int:
@@ -74,7 +74,7 @@ def _requests(of: Insides) -> Iterator[Watched]:
     yield _gauge("groupjudge_waiting_callers", "Callers that wait for an outcome.", lambda: of.host.callers)
     yield _gauge("groupjudge_held_answers", "Answers whose texts are held for judging.", lambda: of.host.texts_held)
     yield _gauge("groupjudge_incoming_bodies", "Bodies on their way in.", lambda: of.reader.reading)
-    yield Watched("groupjudge_spool_bytes", "Bytes of bodies that wait for their reply.", of.spooled, "place")
+    yield Watched("groupjudge_spool_bytes", "Bytes of bodies that come or wait for their reply.", of.spooled, "place")
     yield _gauge("groupjudge_spool_files", "Files that hold bodies.", lambda: of.spool.files)
     yield _gauge("groupjudge_spool_free_bytes", "Bytes free where bodies are spooled; -1: unknown.", of.disk_free)
     yield _gauge("groupjudge_judge_calls_in_flight", "Places at the judge that are taken.", lambda: of.judges.in_flight)
