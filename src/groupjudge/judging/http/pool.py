@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import aiohappyeyeballs
 
@@ -116,14 +117,14 @@ class Pool:
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        where: dict[str, Any] = {"ssl": self._tls, "server_hostname": self._host if self._tls else None}
+        if len(found) == 1:
+            where["host"], where["port"] = found[0][4][:2]
+            _, connection = await loop.create_connection(partial(Connection, self._forget), **where)
+            return connection
         sock = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1)
         try:
-            _, connection = await loop.create_connection(
-                partial(Connection, self._forget),
-                sock=sock,
-                ssl=self._tls,
-                server_hostname=self._host if self._tls else None,
-            )
+            _, connection = await loop.create_connection(partial(Connection, self._forget), sock=sock, **where)
         except BaseException:
             sock.close()
             raise
