@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from prometheus_client import Metric
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from groupjudge.service.metrics import CODES, ROUTES, Metrics, Watched
+from groupjudge.service.metrics import CODES, ROUTES, SECONDS, Durations, Metrics, Watched
 
 UNITS = ("seconds", "bytes", "ratio", "celsius", "info")
 OTHER_UNITS = re.compile(r"_(ms|millis|milliseconds|minutes|hours|kb|mb|kib|mib|percent|kilobytes)(_|$)")
@@ -104,3 +106,15 @@ def test_what_is_watched_is_read_when_somebody_scrapes() -> None:
     assert (shown["groupjudge_x"].type, shown["groupjudge_y"].type) == ("gauge", "counter")
     assert number(metrics, "groupjudge_x") == 5
     assert number(metrics, "groupjudge_y_total", kind="b") == 2
+
+
+@given(st.lists(st.floats(0, 3000) | st.sampled_from(SECONDS)))
+def test_durations_are_counted_as_the_library_counts_them(seconds: list[float]) -> None:
+    """H8: the same text, bucket by bucket, also for what lies on the edge of one."""
+    own, theirs, registry = Durations("x_seconds", "Of x.", SECONDS), CollectorRegistry(), CollectorRegistry()
+    histogram = Histogram("x_seconds", "Of x.", buckets=SECONDS, registry=theirs)
+    for each in seconds:
+        own.observe(each)
+        histogram.observe(each)
+    registry.register(type("Own", (), {"collect": lambda self: [own.family()]})())
+    assert generate_latest(registry) == generate_latest(theirs)

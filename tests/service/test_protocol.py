@@ -4,13 +4,14 @@ any order and in the same instant."""
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from groupjudge.service.protocol import CarefulProtocol
+from groupjudge.service.protocol import CarefulProtocol, OwnReceive
 
 from .asgi import until
 
@@ -22,6 +23,7 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.closed = False
+        self.is_paused = False
 
     def write(self, data: bytes) -> None:  # type: ignore[override]
         self.written += data
@@ -32,9 +34,11 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.is_paused = True
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
 
 class Wire:
@@ -126,3 +130,75 @@ async def test_the_request_that_waits_is_told_though_more_were_sent_behind_it() 
     await wire.ended()
     (heard,) = wire.heard
     assert [message.get("body") for message in heard] == [b"body", None]
+
+
+class Shortcuts(Wire):
+    """An application that waits by no task of its own: the `receive` of each request is in `asked`."""
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked.append(cast(OwnReceive, receive))
+        await self.leave.wait()
+
+    def __init__(self) -> None:
+        self.asked: list[OwnReceive] = []
+        self.leave = asyncio.Event()
+        super().__init__()
+
+    async def request(self, sent: bytes) -> OwnReceive:
+        self.protocol.data_received(sent)
+        await until(lambda: bool(self.asked))
+        return self.asked[0]
+
+
+async def test_a_body_that_is_here_is_taken_at_once_and_only_once() -> None:
+    """P1: without waiting for it; ASGI's way then brings nothing but the hang-up."""
+    wire = Shortcuts()
+    receive = await wire.request(HEAD + b"body")
+    assert receive.whole_body() == b"body"
+    assert receive.whole_body() is None
+    wire.hang_up()
+    messages = [await receive() for _ in range(3)]
+    assert b"".join(message.get("body", b"") for message in messages) == b""
+    assert messages[-1] == {"type": "http.disconnect"}
+    wire.leave.set()
+
+
+@pytest.mark.parametrize("sent", [HEAD, HEAD + b"bod"])
+async def test_a_body_of_which_a_part_is_here_is_not_taken(sent: bytes) -> None:
+    """P1: nor one whose caller has gone before its end; what has come is still there for who waits for the rest."""
+    wire = Shortcuts()
+    receive = await wire.request(sent)
+    assert receive.whole_body() is None
+    wire.protocol.data_received((HEAD + b"body")[len(sent) :])
+    assert receive.whole_body() == b"body"
+    cut = Shortcuts()
+    receive = await cut.request(sent)
+    cut.hang_up()
+    assert receive.whole_body() is None
+    for each in (wire, cut):
+        each.leave.set()
+
+
+async def test_whoever_wants_to_know_is_told_of_the_hang_up() -> None:
+    """L8: also of one that came before anybody asked, and though more requests were sent behind."""
+    told: list[str] = []
+    wire = Shortcuts()
+    receive = await wire.request(HEAD + b"body" + HEAD + b"more")
+    receive.when_gone(lambda: told.append("later"))
+    assert not told
+    wire.hang_up()
+    assert told == ["later"]
+    receive.when_gone(lambda: told.append("at once"))
+    assert told == ["later", "at once"]
+    wire.leave.set()
+
+
+async def test_a_connection_whose_hang_up_is_waited_for_is_read() -> None:
+    """L8: nobody learns of a hang-up on a connection that is not read, as those of large bodies are between parts."""
+    wire = Shortcuts()
+    large = HEAD.replace(b"Length: 4", b"Length: 100000")
+    receive = await wire.request(large)
+    assert wire.transport.is_paused
+    receive.when_gone(lambda: None)
+    assert not wire.transport.is_paused
+    wire.leave.set()

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 CUT_SHORT = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of a chat completion whose text does not end where the judge wanted it to."""
 _DEFAULT_ERROR_STATUS = 502
@@ -71,7 +73,7 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body or body.isspace():
         raise Misshapen("nothing")
     try:
-        reply = json.loads(body)
+        reply = _decoded(body)
     except (ValueError, RecursionError):
         raise Misshapen(_kind_of_no_json(body)) from None
     if not isinstance(reply, dict):
@@ -80,6 +82,15 @@ def _object(body: bytes) -> dict[str, Any]:
     if isinstance(error, dict):
         raise ErrorInside(_status_named(error))
     return reply
+
+
+def _decoded(body: bytes) -> object:
+    """JSON as Python's reader takes it, which knows NaN, lone surrogates and other encodings; a faster one reads what
+    is plain."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return json.loads(body)
 
 
 def _kind_of_no_json(body: bytes) -> str:

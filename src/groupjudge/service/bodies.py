@@ -17,6 +17,7 @@ from groupjudge.answers.outline import Span
 from groupjudge.answers.spool import Draft, Received, Spool
 from groupjudge.errors import BodyTooLarge, CallerError, ShuttingDown
 from groupjudge.service.intake import Intake
+from groupjudge.service.protocol import OwnReceive
 
 
 class BodyTimeout(CallerError):
@@ -112,9 +113,16 @@ class BodyReader:
         length = _announced(headers)
         if length is not None and length > self._limit:
             raise self._too_large()
-        body = await self._collect(length, receive)
+        body: Received | None = self._at_hand(length, receive)
+        if body is None:
+            body = await self._collect(length, receive)
         encoding = headers.get("content-encoding", "").strip().lower()
         return body if encoding in ("", "identity") else await self._expanded(body, encoding)
+
+    def _at_hand(self, length: int | None, receive: Receive) -> bytes | None:
+        """A small body that is here already."""
+        is_small = length is not None and length <= self._spool.threshold
+        return receive.whole_body() if is_small and isinstance(receive, OwnReceive) else None
 
     async def read_into_memory(self, headers: Headers, receive: Receive) -> bytes:
         """The same for who needs all of it at once."""

@@ -173,7 +173,8 @@ class Host:
         return slot
 
     def _waits(self, ticket: Ticket) -> Waiting[Any]:
-        waiting = self._waiting[ticket] = Waiting[Any](ticket, self._loop.create_future())
+        waiting: Waiting[Any] = Waiting(ticket, self._loop.create_future())
+        self._waiting[ticket] = waiting
         return waiting
 
     def leave(self, waiting: Waiting[Any]) -> None:

@@ -6,18 +6,19 @@ scrapes. Every series is there from the beginning, with 0: a counter that appear
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
-    Histogram,
     Info,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -31,7 +32,7 @@ ROUTES = ("verify", "result", "compare", "judge", "other")
 CODES = ("ok", "pending", *STATUS)
 CALL_RESULTS = ("verdict", "unreadable", "failed", "cancelled")
 TOKEN_KINDS = ("prompt", "completion")
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
@@ -57,6 +58,30 @@ class Watched(NamedTuple):
         yield family
 
 
+class Durations:
+    """A histogram of seconds. The library's own takes a lock and looks at labels for each number, of which there are
+    three to a request."""
+
+    def __init__(self, name: str, help_: str, bounds: Sequence[float]) -> None:
+        """`bounds` are the upper ends of its buckets, ascending."""
+        self._name, self._help = name, help_
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one more."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    def family(self) -> Metric:
+        """What Prometheus is shown of it."""
+        family = HistogramMetricFamily(self._name, self._help)
+        ends = (*map(str, map(float, self._bounds)), "+Inf")
+        family.add_metric([], list(zip(ends, accumulate(self._counts), strict=True)), self._sum)
+        return family
+
+
 class Metrics(Collector):
     """Counts what the host (`HostEvents`), the judges (`JudgeEvents`) and the routes tell it; `history` remembers the
     last hour of it."""
@@ -73,9 +98,12 @@ class Metrics(Collector):
         self._ambiguous = self._defaulted = 0
         self._flat = self._saved = self._wasted = 0
         self._watched: list[Watched] = []
+        self._durations: list[Durations] = []
 
-        def durations(name: str, help_: str, buckets: Sequence[float] = _SECONDS) -> Callable[[float], None]:
-            return Histogram(name, help_, buckets=buckets, registry=r).observe
+        def durations(name: str, help_: str, bounds: Sequence[float] = SECONDS) -> Callable[[float], None]:
+            counted = Durations(name, help_, bounds)
+            self._durations.append(counted)
+            return counted.observe
 
         self._group_s = durations("groupjudge_group_judging_duration_seconds", "Judging one group, its end included.")
         self._call_s = durations("groupjudge_judge_call_duration_seconds", "One comparison, tries and pauses included.")
@@ -101,6 +129,8 @@ class Metrics(Collector):
         for labels, count in self._replies.items():
             replies.add_metric(labels, count)
         yield replies
+        for durations in self._durations:
+            yield durations.family()
         for watched in (*self._counted(), *self._watched):
             yield from watched.families()
 

@@ -13,9 +13,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
-from starlette.types import Message, Receive
+from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from groupjudge.service.intake import Intake
@@ -46,7 +47,7 @@ class CarefulProtocol(HttpToolsProtocol):
             self._unanswered.append(self.cycle)
             self.cycle.body = cast(bytearray, _Parts())
             self.is_large = self._may_be_large()
-            receive = _whole_body_first(self.cycle, pauses=self.is_large)
+            receive = OwnReceive(self.cycle, pauses=self.is_large)
             self.cycle.receive = receive  # type: ignore[method-assign, assignment]
             self.scope.setdefault("state", {})[IS_SLOW] = lambda: self.flow.write_paused
             if self.is_large:
@@ -72,6 +73,7 @@ class CarefulProtocol(HttpToolsProtocol):
         for cycle in self._unanswered:
             if not cycle.response_complete:
                 cycle.disconnected = True
+                cast(OwnReceive, cycle.receive).gone()
             cycle.message_event.set()
 
 
@@ -139,24 +141,50 @@ class _Parts:
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
-def _whole_body_first(cycle: RequestResponseCycle, *, pauses: bool) -> Receive:
-    """`pauses`: a part of the body that was there already is handed out without reading the next one."""
-    original = cycle.receive
-    handed_out = False
+class OwnReceive:
+    """The `receive` of a request on our own protocol: ASGI's, and two short cuts for who knows it. `pauses`: a part of
+    the body that was there already is handed out without reading the next one."""
 
-    async def receive() -> Message:
-        nonlocal handed_out
-        message: Message = await original()  # type: ignore[assignment]
+    __slots__ = ("_cycle", "_handed_out", "_original", "_pauses", "_when_gone")
+
+    def __init__(self, cycle: RequestResponseCycle, *, pauses: bool) -> None:
+        self._cycle = cycle
+        self._original = cycle.receive
+        self._pauses = pauses
+        self._handed_out = False
+        self._when_gone: Callable[[], object] | None = None
+
+    async def __call__(self) -> Message:
+        cycle = self._cycle
+        message: Message = await self._original()  # type: ignore[assignment]
         if message["type"] == "http.request":
             cycle.body = cast(bytearray, _Parts())
-            handed_out = handed_out or not message["more_body"]
-            if pauses and not handed_out:
+            self._handed_out = self._handed_out or not message["more_body"]
+            if self._pauses and not self._handed_out:
                 cycle.flow.pause_reading()
             return message
-        if handed_out or cycle.more_body or cycle.response_complete:
+        if (body := self.whole_body()) is None:
             return message
-        handed_out = True
-        body, cycle.body = bytes(cycle.body), cast(bytearray, _Parts())
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return receive
+    def whole_body(self) -> bytes | None:
+        """The body, where all of it is here and nothing of it was handed out yet: no task need wait for it."""
+        cycle = self._cycle
+        if self._handed_out or cycle.more_body or cycle.response_complete:
+            return None
+        self._handed_out = True
+        body, cycle.body = bytes(cycle.body), cast(bytearray, _Parts())
+        return body
+
+    def when_gone(self, tell: Callable[[], object]) -> None:
+        """Call `tell` once the caller has hung up, at once where it has, and without a task that waits for it."""
+        self._when_gone = tell
+        if self._cycle.disconnected:
+            tell()
+        else:
+            self._cycle.flow.resume_reading()
+
+    def gone(self) -> None:
+        """The caller has hung up."""
+        if self._when_gone is not None:
+            self._when_gone()
