@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterable
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
@@ -19,11 +20,13 @@ callers are on other machines: without a bound thousands of these would use it u
 
 
 class Reply(NamedTuple):
-    """The status of a reply, how many bytes its body had, and the last ones of them."""
+    """The status of a reply, how many bytes its body had, and the last ones of them. `took` is how many seconds passed
+    from the last byte of the request to that of the reply: what this program needs before and after is not in it."""
 
     status: int
     size: int
     tail: bytes
+    took: float
 
 
 class _Connection(asyncio.Protocol):
@@ -45,10 +48,12 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._size, self._last = 0, []
         self._waiter = asyncio.get_running_loop().create_future()
+        self._sent = time.perf_counter()
         for part in parts:
             for start in range(0, len(part), _PIECE):
                 self.transport.write(memoryview(part)[start : start + _PIECE])
                 await self._may_write.wait()
+        self._sent = time.perf_counter()
         return await self._waiter
 
     def pause_writing(self) -> None:
@@ -68,7 +73,8 @@ class _Connection(asyncio.Protocol):
         assert self._waiter is not None
         if not self._waiter.done():
             tail = b"".join(self._last)[-TAIL:]
-            self._waiter.set_result(Reply(self._parser.get_status_code(), self._size, tail))
+            took = time.perf_counter() - self._sent
+            self._waiter.set_result(Reply(self._parser.get_status_code(), self._size, tail, took))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
