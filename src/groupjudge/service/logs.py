@@ -13,7 +13,6 @@ def configure_logs(level: int = logging.INFO) -> None:
     """Send our own events, and the warnings of the libraries below, to stderr."""
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
