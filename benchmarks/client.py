@@ -7,6 +7,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ import httptools
 
 TAIL = 4096
 _PIECE = 1 << 17
-_SEND_BUFFER = 1 << 15
+SMALL_BUFFER = 1 << 15
 """What the system holds of a connection that sends comes out of the same memory for TCP as what the server's hold. Real
 callers are on other machines: without a bound thousands of these would use it up, and packets would be dropped (P8)."""
 
@@ -30,7 +31,8 @@ class Reply(NamedTuple):
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self) -> None:
+    def __init__(self, send_buffer: int | None) -> None:
+        self._send_buffer = send_buffer
         self._waiter: asyncio.Future[Reply] | None = None
         self._status = self._size = 0
         self._last: list[bytes] = []
@@ -42,7 +44,8 @@ class _Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         connection = self.transport.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        if self._send_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
 
     async def send(self, parts: Iterable[bytes]) -> Reply:
         self._parser = httptools.HttpResponseParser(self)
@@ -84,13 +87,15 @@ class _Connection(asyncio.Protocol):
 
 
 class Client:
-    """Requests to one server, each on a connection that no other uses meanwhile."""
+    """Requests to one server, each on a connection that no other uses meanwhile. `send_buffer`: how much of what is
+    sent on it the system takes at a time, where that is not for the system to decide."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, send_buffer: int | None = None) -> None:
         parts = urlsplit(address)
         assert parts.hostname is not None
         assert parts.port is not None
         self._where = parts.hostname, parts.port
+        self._new = partial(_Connection, send_buffer)
         self._idle: list[_Connection] = []
 
     async def post(self, path: str, body: tuple[bytes, ...], headers: bytes = b"") -> Reply:
@@ -112,5 +117,5 @@ class Client:
         while self._idle:
             if (connection := self._idle.pop()).is_open:
                 return connection
-        _, connection = await asyncio.get_running_loop().create_connection(_Connection, *self._where)
+        _, connection = await asyncio.get_running_loop().create_connection(self._new, *self._where)
         return connection

@@ -57,8 +57,10 @@ def group_of(shape: Shape, seed: int = 1) -> list[Body]:
 class Load:
     """Sends groups to one server; raises where a reply is not what it should be."""
 
-    def __init__(self, address: str, path: str = "/verify", headers: bytes = b"") -> None:
-        self._client = Client(address)
+    def __init__(
+        self, address: str, path: str = "/verify", headers: bytes = b"", send_buffer: int | None = None
+    ) -> None:
+        self._client = Client(address, send_buffer)
         self._path = path
         self._headers = headers
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks import bodies
+from benchmarks.client import SMALL_BUFFER
 from benchmarks.load import MINIMAL, Body, Load, N, Shape, as_body, group_of
 from benchmarks.processes import Child, child, cpu_s, forget_peak, memory_mb, no_collections
 from benchmarks.table import Row
@@ -145,7 +146,7 @@ async def many(answers: int) -> list[Row]:
     """P8. `answers` is at least one group's."""
     groups = max(1, answers // N)
     async with judged(f"judge.max_concurrency={groups * N}") as (server, judge):
-        load = Load(server.address)
+        load = Load(server.address, send_buffer=SMALL_BUFFER)
         peak, used = await _all_at_judge(server, judge, load, group_of(P3), groups)
         load.close()
     share = groups * N / 8_192
