@@ -200,6 +200,27 @@ async def test_what_is_no_reply_is_lost_and_its_connection_is_not_used_again(sen
     assert line.wire.aborted or b"content-encoding" in sent
 
 
+@pytest.mark.parametrize("size", [2 * MAX_HEAD_BYTES, MAX_REPLY_BYTES])
+async def test_a_reply_may_be_as_large_as_is_said(size: int) -> None:
+    """J22: and larger than its head may be."""
+    line = Line()
+    asked = line.ask()
+    whole = reply(f"content-length: {size}", body=bytes(size))
+    line.hear(*pieces_of(whole, list(range(0, len(whole), 1 << 16))))
+    assert len(asked.result().body) == size
+    assert not line.wire.aborted
+
+
+async def test_a_head_may_be_as_large_as_is_said() -> None:
+    """J22."""
+    line = Line()
+    asked = line.ask()
+    rest = len(reply("x: ", "content-length: 0"))
+    whole = reply("x: " + "y" * (MAX_HEAD_BYTES - rest), "content-length: 0")
+    line.hear(whole[:-1], whole[-1:])
+    assert asked.result().status == 200
+
+
 async def test_a_small_reply_that_unpacks_to_a_huge_one_is_refused() -> None:
     """J22: as large as it may be is what is unpacked."""
     line = Line()

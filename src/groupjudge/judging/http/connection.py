@@ -12,7 +12,6 @@ import httptools
 MAX_REPLY_BYTES = 8 << 20
 MAX_HEAD_BYTES = 64 << 10
 _KEPT = frozenset((b"retry-after", b"location", b"content-encoding", b"content-length", b"transfer-encoding"))
-_WITHOUT_BODY = frozenset((204, 304))
 _INFLATED = {b"gzip": 31, b"x-gzip": 31, b"deflate": 47}  # what zlib calls these: see its `wbits`
 
 
@@ -123,8 +122,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() < 200:
-            self._in_body = False  # the reply proper follows
-            return
+            return  # the reply proper follows
         self.is_reusable = self.is_reusable and self._parser.should_keep_alive()
         self._complete()
 
@@ -139,8 +137,7 @@ class Connection(asyncio.Protocol):
     @property
     def _ends_with_connection(self) -> bool:
         """Whether nothing but the end of the connection says where the body ends."""
-        is_marked = b"content-length" in self._headers or b"transfer-encoding" in self._headers
-        return not is_marked and self._parser.get_status_code() not in _WITHOUT_BODY
+        return b"content-length" not in self._headers and b"transfer-encoding" not in self._headers
 
     def _complete(self) -> None:
         waiter, self._waiter = self._waiter, None
