@@ -20,10 +20,14 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent = b""
+        self.unsent = 0
         self.aborted = False
 
     def writelines(self, parts: tuple[bytes, ...]) -> None:
         self.sent += b"".join(parts)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def abort(self) -> None:
         self.aborted = True
@@ -155,6 +159,35 @@ async def test_fields_that_are_of_use_are_kept() -> None:
     assert later.result() == Response(200, b"hello", None, None)
 
 
+async def test_what_follows_the_body_changes_nothing_of_the_reply() -> None:
+    """J12, J22: fields of a trailer say neither how the body is packed, nor when to come again."""
+    line = Line()
+    for field in ("content-encoding: gzip", "Retry-After: 9", "location: x"):
+        asked = line.ask()
+        line.hear(CHUNKED.replace(b"Trailer: t", field.encode()))
+        assert asked.result() == Response(200, b"hello", None, None)
+        assert line.connection.is_reusable
+
+
+async def test_a_large_body_in_small_chunks_is_no_large_head() -> None:
+    """J22: however much the marks of its chunks come to."""
+    line = Line()
+    asked = line.ask()
+    line.hear(reply("transfer-encoding: chunked"), *[b"1\r\nx\r\n" * 1000] * 200)
+    line.hear(b"0\r\n\r\n")
+    assert asked.result().body == b"x" * 200_000
+
+
+async def test_a_reply_that_came_before_all_was_sent_ends_the_use_of_its_connection() -> None:
+    """J22: a judge that answers early may never read the rest, and the next request would wait behind that."""
+    line = Line()
+    asked = line.ask()
+    line.wire.unsent = 1
+    line.hear(SIZED)
+    assert asked.result().body == b"hello"
+    assert not line.connection.is_reusable
+
+
 async def test_a_reply_without_a_body_needs_no_length() -> None:
     """J12."""
     line = Line()
@@ -181,7 +214,12 @@ async def test_a_judge_that_closes_after_a_reply_is_taken_at_its_word(said: str)
         (reply("content-length: x", body=b"hello"), "no HTTP"),
         (reply("content-length: 5", "transfer-encoding: chunked", body=b"hello"), "no HTTP"),
         (reply("upgrade: h2c", "connection: upgrade", status="101 Switching Protocols"), "another protocol"),
+        (reply(status="099 Never"), "is no HTTP"),
         (reply("x: " + "y" * 2 * MAX_HEAD_BYTES), "head is larger"),
+        (reply(status="100 Continue") * (MAX_HEAD_BYTES // 16), "head is larger"),
+        (CHUNKED.removesuffix(b"\r\n") + b"x: " + b"y" * 3 * MAX_HEAD_BYTES, "head is larger"),
+        (CHUNKED.removesuffix(b"\r\n") + b"x: y\r\n" * MAX_HEAD_BYTES, "head is larger"),
+        (CHUNKED.partition(b"=")[0] + b"y" * 3 * MAX_HEAD_BYTES, "head is larger"),
         (reply(f"content-length: {MAX_REPLY_BYTES + 1}", body=bytes(MAX_REPLY_BYTES + 1)), "larger than"),
         (reply("content-encoding: br", "content-length: 1", body=b"x"), "packed as b'br'"),
         (reply("content-encoding: gzip", "content-length: 5", body=b"hello"), "cannot be unpacked"),

@@ -11,6 +11,7 @@ import httptools
 
 MAX_REPLY_BYTES = 8 << 20
 MAX_HEAD_BYTES = 64 << 10
+"""So much of a reply may come in a row that is no part of its body: heads, trailers, what chunks say of themselves."""
 _KEPT = frozenset((b"retry-after", b"location", b"content-encoding", b"content-length", b"transfer-encoding"))
 _INFLATED = {b"gzip": 31, b"x-gzip": 31, b"deflate": 47}  # what zlib calls these: see its `wbits`
 
@@ -41,7 +42,8 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[Response] | None = None
-        self._heard = 0
+        self._was_heard = False
+        self._beside = 0
         self._begin()
         self.is_open = False
         self.is_reusable = True
@@ -52,7 +54,8 @@ class Connection(asyncio.Protocol):
         """Send the parts of a request. The future gives its reply, or raises LostError."""
         waiter: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
-        self._heard = 0
+        self._was_heard = False
+        self._beside = 0
         if self.is_open:
             self._transport.writelines(request)
         else:
@@ -75,14 +78,15 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             self.close()  # nobody asked
             return
-        self._heard += len(data)
+        self._was_heard = True
+        self._beside += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail("the reply wants to go on in another protocol", "Upgrade")
         except httptools.HttpParserError as error:
             self._fail(f"the reply is no HTTP: {error}", type(error).__name__)
-        if not self._in_body and self._heard > MAX_HEAD_BYTES and self._waiter is not None:
+        if self._beside > MAX_HEAD_BYTES and self._waiter is not None:
             self._fail(f"the reply's head is larger than {MAX_HEAD_BYTES} bytes", "HeadTooLarge")
 
     def eof_received(self) -> None:
@@ -107,13 +111,16 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         key = name.lower()
-        if key in _KEPT:
+        if key in _KEPT and not self._in_body:  # trailers are none of ours
             self._headers[key] = value
 
     def on_headers_complete(self) -> None:
         self._in_body = True
+        if self._parser.get_status_code() < 100:
+            self._fail("the reply is no HTTP: its status is none", "Status")
 
     def on_body(self, data: bytes) -> None:
+        self._beside = 0
         self._size += len(data)
         if self._size > MAX_REPLY_BYTES:
             self._fail(f"the reply is larger than {MAX_REPLY_BYTES} bytes", "ReplyTooLarge")
@@ -123,10 +130,15 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() < 200:
             return  # the reply proper follows
-        self.is_reusable = self.is_reusable and self._parser.should_keep_alive()
+        self.is_reusable = self.is_reusable and self._parser.should_keep_alive() and self._all_was_sent()
         self._complete()
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _all_was_sent(self) -> bool:
+        """Whether the request has left: a judge that answers before it has read all of it may never read the rest, and
+        the next request would wait behind that."""
+        return self._transport.get_write_buffer_size() == 0
 
     def _begin(self) -> None:
         self._headers: dict[bytes, bytes] = {}
@@ -168,7 +180,7 @@ class Connection(asyncio.Protocol):
     def _lose(self, reason: str, kind: str) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
-            waiter.set_exception(LostError(reason, kind, unanswered=not self._heard))
+            waiter.set_exception(LostError(reason, kind, unanswered=not self._was_heard))
 
 
 def _expanded(body: bytes, encoding: bytes | None) -> bytes:
