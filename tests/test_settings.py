@@ -217,6 +217,8 @@ def test_an_instance_is_a_safe_path_component(instance: str) -> None:
         "http://ho st/v1",
         "http://host/v1\n",
         "http://[::1/v1",
+        "http://judge..example/v1",
+        f"http://{64 * 'a'}.example/v1",
     ],
 )
 def test_a_judge_over_http_needs_a_web_address(url: str) -> None:
@@ -226,10 +228,17 @@ def test_a_judge_over_http_needs_a_web_address(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://judge", "https://judge.example/v1/", "http://[::1]:8000/v1", "http://u:p@h/v1"]
+    "url",
+    [
+        "http://judge",
+        "https://judge.example/v1/",
+        "http://[::1]:8000/v1",
+        "http://u:p@h/v1",
+        "http://jüdge.example./v1",
+    ],
 )
 def test_usual_addresses_are_taken(url: str) -> None:
-    """H12: with and without port and path, IPv6, and with a login."""
+    """H12: with and without port and path, IPv6, with a login, and with a name beyond ASCII."""
     assert Settings.model_validate({"judge": {"base_url": url}}).judge.base_url == url
 
 

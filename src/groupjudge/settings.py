@@ -107,6 +107,7 @@ def _is_web_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  # reading it raises where it is no port
+        (parts.hostname or "").encode("idna")  # ... where no name server could be asked for it
     except ValueError:
         return False
     bare = url.isprintable() and " " not in url and not parts.query and not parts.fragment

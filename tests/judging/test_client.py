@@ -324,7 +324,14 @@ async def test_a_user_in_the_address_is_sent_as_basic_and_never_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "key"), [("http://u:pw77@h/v1", "k"), ("ftp://u:pw77@h", None), ("http://", None), ("http://[::", None)]
+    ("url", "key"),
+    [
+        ("http://u:pw77@h/v1", "k"),
+        ("ftp://u:pw77@h", None),
+        ("http://", None),
+        ("http://[::", None),
+        ("http://u:pw77@h..example", None),
+    ],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_quoting_it(url: str, key: str | None) -> None:
     with pytest.raises(ConfigurationError, match=r"judge\.base_url") as refused:

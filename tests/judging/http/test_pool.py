@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -199,6 +199,77 @@ async def test_closing_the_pool_loses_what_waits_and_opens_nothing_anew() -> Non
         with pytest.raises(LostError):
             await call
         assert judge.opened == 1
+
+
+async def test_a_connection_that_is_made_while_the_pool_closes_carries_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """J22: nor does it stay."""
+    lookups = Lookups(monkeypatch)
+    async with peer() as judge:
+        pool = Pool("localhost", judge.port)
+        call = asyncio.create_task(pool.exchange(REQUEST, LONG_S))
+        await lookups.begun.wait()
+        pool.close()
+        lookups.go_on.set()
+        with pytest.raises(LostError, match="closed"):
+            await call
+        await judge.until_left(0)
+        assert judge.asked == 0
+
+
+class Lookups:
+    """Lookups of names that end once they may `go_on`; `count` of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self._original = module._looked_up
+        monkeypatch.setattr(module, "_looked_up", self._held)
+
+    async def _held(self, host: str, port: int) -> list[Any]:
+        self.count += 1
+        self.begun.set()
+        await self.go_on.wait()
+        return await self._original(host, port)
+
+
+async def test_calls_that_connect_at_once_look_up_their_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J22: but for one that goes on where the one who began has left; and a later call asks again."""
+    lookups = Lookups(monkeypatch)
+    async with peer() as judge:
+        pool = Pool("localhost", judge.port)
+        calls = [asyncio.create_task(pool.exchange(REQUEST, LONG_S)) for _ in range(5)]
+        await lookups.begun.wait()
+        await asyncio.sleep(0)
+        calls[0].cancel()
+        lookups.go_on.set()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each).__name__ for each in ended] == ["CancelledError"] + ["Response"] * 4
+        assert lookups.count == 2
+        for idle in (*pool._idle,):
+            idle.close()
+        await judge.until_left(0)
+        assert (await pool.exchange(REQUEST, LONG_S)).body == b"ok"
+        assert lookups.count == 3
+        pool.close()
+
+
+async def test_a_lookup_that_fails_fails_for_all_who_wait_and_for_nobody_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """J12."""
+    lookups = Lookups(monkeypatch)
+    pool = Pool("judge.invalid", 80)
+    calls = [asyncio.create_task(pool.exchange(REQUEST, LONG_S)) for _ in range(3)]
+    await lookups.begun.wait()
+    await asyncio.sleep(0)
+    lookups.go_on.set()
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(each).__name__ for each in ended] == ["ConnectError"] * 3
+    with pytest.raises(ConnectError):
+        await pool.exchange(REQUEST, LONG_S)
+    assert lookups.count == 2
 
 
 async def test_nobody_there_is_a_connection_that_cannot_be_had() -> None:

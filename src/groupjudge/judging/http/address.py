@@ -26,6 +26,7 @@ def parse_address(base_url: str, api_key: str | None, key: str = "judge") -> Add
     ConfigurationError, which quotes neither."""
     try:
         url = URL(base_url)
+        (url.raw_host or "").encode("idna")  # as it is looked up
     except ValueError:
         raise ConfigurationError(f"{key}.base_url is no web address") from None
     if url.scheme not in ("http", "https") or not url.host:

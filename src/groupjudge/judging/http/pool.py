@@ -41,6 +41,7 @@ class Pool:
         self._tls = tls
         self._idle: dict[Connection, None] = {}
         self._used: set[Connection] = set()
+        self._lookup: asyncio.Future[list[Any] | None] | None = None
         self._closed = False
 
     async def exchange(self, request: Iterable[bytes], timeout_s: float) -> Response:
@@ -106,7 +107,7 @@ class Pool:
         timeout = asyncio.timeout_at(until)
         try:
             async with timeout:
-                return await self._connected(loop)
+                connection = await self._connected(loop)
         except TimeoutError as error:
             if timeout.expired() and until == deadline:
                 raise DeadlineError from None
@@ -114,9 +115,12 @@ class Pool:
             raise ConnectError(why, "ConnectTimeout") from None
         except OSError as error:  # a certificate that is not believed is one, too
             raise ConnectError(str(error), type(error).__name__) from None
+        if self._closed:
+            connection.close()
+        return connection
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        found = await self._addresses()
         where: dict[str, Any] = {"ssl": self._tls, "server_hostname": self._host if self._tls else None}
         if len(found) == 1:
             where["host"], where["port"] = found[0][4][:2]
@@ -130,8 +134,33 @@ class Pool:
             raise
         return connection
 
+    async def _addresses(self) -> list[Any]:
+        """Where the host is. Who asks while somebody else does gets the same answer: the system looks up few names at a
+        time, and the calls of a burst would wait for one another."""
+        while self._lookup is not None:
+            if (found := await asyncio.shield(self._lookup)) is not None:
+                return found
+        lookup = self._lookup = asyncio.get_running_loop().create_future()
+        try:
+            found = await _looked_up(self._host, self._port)
+            lookup.set_result(found)
+            return found
+        except OSError as error:
+            lookup.set_exception(error)
+            lookup.exception()  # where nobody else waits, nobody else need be told
+            raise
+        finally:
+            self._lookup = None
+            if not lookup.done():
+                lookup.set_result(None)  # whoever waits looks on
+
     def _forget(self, connection: Connection) -> None:
         self._idle.pop(connection, None)
+
+
+async def _looked_up(host: str, port: int) -> list[Any]:
+    """As `socket.getaddrinfo` says it."""
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _expire(waiter: asyncio.Future[Response]) -> None:
