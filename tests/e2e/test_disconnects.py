@@ -186,3 +186,30 @@ async def test_a_connection_that_dies_in_the_middle_of_many_requests(server: Ser
         await server.client.until_members(group.name, 1, callers=0)
     replies = await asyncio.gather(*map(server.client.verify, group.bodies()))
     assert [reply.json["reward"] for reply in replies] == group.rewards()
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+@pytest.mark.parametrize("behind", [1, 5])
+@pytest.mark.parametrize("size", [0, 100_000])
+async def test_a_caller_is_missed_though_it_sent_more_while_it_waited(
+    server: Server, group: Group, size: int, behind: int, how: str
+) -> None:
+    """L8: small body or large, and whatever is pipelined behind it meanwhile."""
+    async with Connection(server.port) as connection:
+        await connection.send(request("POST", "/verify", group.body(0, pad="x" * size)))
+        await server.client.until_members(group.name, 1, callers=1)
+        await connection.send(behind * request("POST", "/verify", group.body(1)))
+        getattr(connection, how)()
+        await server.client.until_members(group.name, 1, callers=0)
+
+
+async def test_a_caller_that_asks_for_a_member_is_missed_though_it_sent_more(server: Server, group: Group) -> None:
+    """L8, H8."""
+    client = server.client
+    left = await client.post("/verify", group.body(0), {"Prefer": "respond-async"})
+    async with Connection(server.port) as connection:
+        await connection.send(request("GET", left.headers["location"] + "?wait=60", None))
+        await client.until_members(group.name, 1, callers=1)
+        await connection.send(request("GET", "/healthz", None))
+        connection.close()
+        await client.until_members(group.name, 1, callers=0)

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from groupjudge.service.protocol import CarefulProtocol, OwnReceive
+from groupjudge.service.protocol import AHEAD, CarefulProtocol, OwnReceive
 
 from .asgi import until
 
@@ -130,6 +130,33 @@ async def test_the_request_that_waits_is_told_though_more_were_sent_behind_it() 
     await wire.ended()
     (heard,) = wire.heard
     assert [message.get("body") for message in heard] == [b"body", None]
+
+
+async def test_a_connection_is_read_on_behind_a_request_that_waits() -> None:
+    """L8: or its hang-up would not be seen; however many requests more are sent, a few of them are taken in."""
+    wire = Wire()
+    wire.protocol.data_received(HEAD + b"body")
+    await until(lambda: bool(wire.heard and wire.heard[0]))
+    for _ in range(AHEAD):
+        wire.protocol.data_received(HEAD + b"more")
+        assert not wire.transport.is_paused
+    wire.protocol.data_received(HEAD + b"more")
+    assert wire.transport.is_paused
+    wire.hang_up()
+    await wire.ended()
+    assert len(wire.heard) == 1
+
+
+@pytest.mark.parametrize("length", [4, 100_000, 1_000_000])
+async def test_little_is_read_of_a_body_behind_a_request_that_waits(length: int) -> None:
+    """P6: a large one stays on the wire until it is its turn."""
+    wire = Wire()
+    wire.protocol.data_received(HEAD + b"body")
+    await until(lambda: bool(wire.heard and wire.heard[0]))
+    wire.protocol.data_received(HEAD.replace(b"Length: 4", b"Length: %d" % length))
+    assert wire.transport.is_paused is (length > 4)
+    wire.hang_up()
+    await wire.ended()
 
 
 class Shortcuts(Wire):

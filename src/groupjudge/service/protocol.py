@@ -3,7 +3,7 @@
 - a body that arrived whole is handed out though its caller has hung up before anybody asked for it: uvicorn says that
   the caller has gone, and lets the body go with it;
 - a caller that hangs up is known to have gone though it had sent more requests on its connection: uvicorn tells only
-  the last of them;
+  the last of them, and reads no further once it has one that must wait;
 - a large body is not read from its connection before somebody asks for it, and then only a little of it where much was
   read already: many that arrive at once would each hold as much as one read may bring (P6-P8);
 - a body is copied less often on its way in;
@@ -23,6 +23,8 @@ from groupjudge.service.intake import Intake
 
 IS_SLOW = "caller_is_slow"
 """In a request's `scope["state"]`: whether its caller does not read as fast as is written to it."""
+AHEAD = 8
+"""So many requests are read behind the one that is being answered, so that its caller's hang-up is seen behind them."""
 _LARGE = 1 << 16
 _LITTLE = 1 << 14
 _LEAST = 1 << 12
@@ -46,6 +48,8 @@ class CarefulProtocol(HttpToolsProtocol):
             self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
             self._unanswered.append(self.cycle)
             self.cycle.body = cast(bytearray, _Parts())
+            if 0 < len(self.pipeline) <= AHEAD:
+                self.flow.resume_reading()
             self.is_large = self._may_be_large()
             receive = OwnReceive(self.cycle, pauses=self.is_large)
             self.cycle.receive = receive  # type: ignore[method-assign, assignment]
