@@ -106,7 +106,17 @@ def test_a_reply_of_unsaid_length_ends_with_its_connection(whole: bytes, cuts: l
 
 
 @pytest.mark.parametrize(
-    ("whole", "cut"), [(SIZED, 1), (SIZED, 20), (SIZED, -1), (CHUNKED, -1), (CHUNKED, -20), (ENDLESS, 20)]
+    ("whole", "cut"),
+    [
+        (SIZED, 1),
+        (SIZED, 20),
+        (SIZED, -1),
+        (CHUNKED, -1),
+        (CHUNKED, -20),
+        (ENDLESS, 20),
+        (HINTED, -len(SIZED)),
+        (HINTED, -len(SIZED) + 1),
+    ],
 )
 async def test_a_reply_that_is_cut_is_lost(whole: bytes, cut: int) -> None:
     """J12: half a reply is none, and since some of it came the connection was not closed while idle."""

@@ -129,7 +129,8 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() < 200:
-            return  # the reply proper follows
+            self._in_body = False  # the reply proper follows
+            return
         self.is_reusable = self.is_reusable and self._parser.should_keep_alive() and self._all_was_sent()
         self._complete()
 
