@@ -24,8 +24,8 @@ from groupjudge.service.intake import Intake
 IS_SLOW = "caller_is_slow"
 """In a request's `scope["state"]`: whether its caller does not read as fast as is written to it."""
 AHEAD = 8
-"""So many requests are read behind the one that is being answered, so that its caller's hang-up is seen behind them. One
-with a large body is not: behind that no hang-up is seen before its turn."""
+"""So many requests are read behind the one that is being answered, so that its caller's hang-up is seen behind them.
+One with a large body is not: behind that no hang-up is seen before its turn."""
 _LARGE = 1 << 16
 _LITTLE = 1 << 14
 _LEAST = 1 << 12
