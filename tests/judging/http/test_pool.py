@@ -111,6 +111,25 @@ async def test_one_request_after_another_uses_one_connection() -> None:
         await judge.until_left(0)
 
 
+async def test_a_judge_may_be_at_an_address_of_either_kind() -> None:
+    """J22: over IPv6 with the zone that a link-local address has."""
+    for host in ("127.0.0.1", "::1", "fe80::1%lo"):
+        kind, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(kind)
+        try:
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            continue  # this machine has no such address
+        served = Peer()
+        server = await asyncio.get_running_loop().create_server(lambda served=served: Served(served), sock=listener)
+        pool = Pool(host, listener.getsockname()[1])
+        assert (await pool.exchange(REQUEST, LONG_S)).body == b"ok"
+        pool.close()
+        await served.until_left(0)
+        server.close()
+
+
 async def test_requests_at_once_have_a_connection_each_and_keep_them() -> None:
     """J22."""
     async with peer() as judge:

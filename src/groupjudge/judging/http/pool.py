@@ -122,7 +122,7 @@ class Pool:
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
         found = await self._addresses()
         where: dict[str, Any] = {"ssl": self._tls, "server_hostname": self._host if self._tls else None}
-        if len(found) == 1:
+        if len(found) == 1 and found[0][0] == socket.AF_INET:  # the loop would drop the zone of an IPv6 address
             where["host"], where["port"] = found[0][4][:2]
             _, connection = await loop.create_connection(partial(Connection, self._forget), **where)
             return connection
