@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 DESIGN = TESTS.parent / "docs" / "design.md"
 SOURCE = Path(groupjudge.__file__).parent
 OTHERS = [f"A{number}" for number in range(1, 13)]
-OTHERS += ["F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "H14", "J19"]
+OTHERS += ["J22", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "H14", "J19"]
 PROVEN = [f"{page}{number}" for page in "LC" for number in range(1, 26)] + OTHERS
 
 pytestmark = pytest.mark.skipif(not DESIGN.exists(), reason="the documents are not in the source distribution")

@@ -167,7 +167,7 @@ async def test_an_interrupted_run_says_what_was_judged(tmp_path: Path) -> None:
             *command("judge", str(source), "--out", str(out), "--set", "judge.format=responses"),
             *("--set", f"judge.base_url={judge.base_url}"),
             stderr=asyncio.subprocess.PIPE,
-            env=environment(),
+            env=environment(PYTHONFAULTHANDLER="1"),
         )
         await judge.until(lambda: judge.in_flight == 15)
         judge.let_go_of(lambda request: shown(request)[0] == "0?")
@@ -177,8 +177,12 @@ async def test_an_interrupted_run_says_what_was_judged(tmp_path: Path) -> None:
 
         await until(is_written)
         process.send_signal(signal.SIGINT)
-        _, said = await asyncio.wait_for(process.communicate(), BOUND_S)
-    assert process.returncode == 130, said
+        try:
+            _, said = await asyncio.wait_for(process.communicate(), BOUND_S)
+        except TimeoutError:
+            process.send_signal(signal.SIGABRT)  # it says where it hangs
+            _, said = await process.communicate()
+    assert process.returncode == 130, said.decode()
     assert b"interrupted" in said
     assert b"1 group judged with 3 verdicts\n" in said
     assert b"Traceback" not in said
