@@ -157,6 +157,11 @@ async def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path) -> None:
     assert f"{written} had been judged before" in said
 
 
+def _heed_interrupts() -> None:
+    """Tests that a shell runs in the background have SIGINT ignored, and what they start inherits it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def test_an_interrupted_run_says_what_was_judged(tmp_path: Path) -> None:
     """H13, H14: Ctrl-C ends with status 130 after the summary, and what was judged is kept."""
     source, out = tmp_path / "in", tmp_path / "out"
@@ -168,6 +173,7 @@ async def test_an_interrupted_run_says_what_was_judged(tmp_path: Path) -> None:
             *("--set", f"judge.base_url={judge.base_url}"),
             stderr=asyncio.subprocess.PIPE,
             env=environment(PYTHONFAULTHANDLER="1"),
+            preexec_fn=_heed_interrupts,
         )
         await judge.until(lambda: judge.in_flight == 15)
         judge.let_go_of(lambda request: shown(request)[0] == "0?")
