@@ -115,11 +115,18 @@ async def test_other_content_is_refused_and_leaves_no_trace(client: Client, grou
     check(await client.post("/v1/judge", body(group)), 409, "superseded")
 
 
-async def test_a_judge_failure_is_told_without_a_reward(client: Client, judge: TextJudge, group: Group) -> None:
+async def calls_made(client: Client) -> float:
+    """How many calls to judges have ended, however they did: that of a group that failed have, before it is told."""
+    results = ("verdict", "unreadable", "failed", "cancelled")
+    return sum([await client.metric("groupjudge_judge_calls_total", result=result) for result in results])
+
+
+async def test_a_judge_failure_is_told_without_a_reward(client: Client, group: Group) -> None:
     """A1, A5, H4: 200, so that the answers are kept; null is no reward of 0. With an id it is replayed."""
     failing = replace(group, note=REJECTED)
+    made = []
     for name in (None, group.name, group.name):
-        asked = judge.asked_of(failing)
+        calls = await calls_made(client)
         reply = await client.post("/v1/judge", body(failing, id=name))
         assert reply.status == 200
         assert reply.json["rewards"] == [None] * 4
@@ -132,7 +139,8 @@ async def test_a_judge_failure_is_told_without_a_reward(client: Client, judge: T
         failed = {"reward": None, "mask_sample": True, "failure_kind": "judge_failed"}
         assert outcomes == [failed] * 4
         assert all("400" in reason for reason in reasons)
-    assert judge.asked_of(failing) == asked
+        made.append(await calls_made(client) - calls)
+    assert made == [4, 4, 0]
 
 
 async def test_whatever_the_judge_says_is_told(serve: Serve, group: Group) -> None:
