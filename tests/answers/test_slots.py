@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -147,49 +148,40 @@ def test_a_directory_that_is_missing_is_an_error_of_the_system(tmp_path: Path) -
     assert slots_per_file(str(tmp_path / "none")) == 1
 
 
+def come_and_go(slots: Slots, rng: random.Random, steps: int) -> Iterator[int]:
+    """Write and let go of bodies in any order, each read before it goes; after each step, how many are held."""
+    held: list[tuple[Slot, bytes]] = []
+
+    def let_go(which: int) -> None:
+        slot, body = held.pop(which)
+        assert slot.read(slice(0, len(body))) == body
+        slots.free(slot)
+
+    for _ in range(steps):
+        if held and rng.random() < 0.48:
+            let_go(rng.randrange(len(held)))
+        else:
+            body = rng.randbytes(rng.choice((1, 100, 10_000)))
+            held.append((_written(slots, body), body))
+        yield len(held)
+    while held:
+        let_go(-1)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_bodies_that_come_and_go_in_any_order_keep_apart(tmp_path: Path, seed: int) -> None:
     """H2, P8: each reads as it was written, and the files are as many as the most bodies at a time needed, or fewer."""
-    rng = random.Random(seed)
     slots = Slots(str(tmp_path))
-    held: list[tuple[Slot, bytes]] = []
     most = 0
-    for _ in range(600):
-        if held and rng.random() < 0.48:
-            slot, body = held.pop(rng.randrange(len(held)))
-            assert slot.read(slice(0, len(body))) == body
-            slots.free(slot)
-        else:
-            start = rng.randrange(len(BODY) - 1)
-            body = BODY[start : start + rng.choice((1, 100, 10_000))]
-            held.append((_written(slots, body), body))
-        most = max(most, len(held))
-        assert len(held) / SLOTS <= slots.files <= -(-most // SLOTS)
-    for slot, body in held:
-        assert slot.read(slice(0, len(body))) == body
-        slots.free(slot)
+    for held in come_and_go(slots, random.Random(seed), 600):
+        most = max(most, held)
+        assert held / SLOTS <= slots.files <= -(-most // SLOTS)
     assert slots.files == 0
 
 
 def test_several_threads_take_and_free_slots_at_once(tmp_path: Path) -> None:
     """P8: no slot is given to two, none is lost."""
     slots = Slots(str(tmp_path))
-
-    def come_and_go(seed: int) -> None:
-        rng = random.Random(seed)
-        held: list[tuple[Slot, bytes]] = []
-        for _ in range(300):
-            if held and rng.random() < 0.5:
-                slot, body = held.pop(rng.randrange(len(held)))
-                assert slot.read(slice(0, len(body))) == body
-                slots.free(slot)
-            else:
-                body = rng.randbytes(rng.choice((8, 5000)))
-                held.append((_written(slots, body), body))
-        for slot, body in held:
-            assert slot.read(slice(0, len(body))) == body
-            slots.free(slot)
-
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(come_and_go, range(8)))
+        list(pool.map(lambda seed: list(come_and_go(slots, random.Random(seed), 300)), range(8)))
     assert slots.files == 0

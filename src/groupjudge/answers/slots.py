@@ -81,25 +81,18 @@ class Slots:
 
     def free(self, slot: Slot) -> None:
         """Let go of a slot: its bytes are given back to the disk."""
+        _punch(slot.fd, slot.offset, slot.size)
         file = slot.file
         with self._lock:
-            is_last = self._end_if_empty(file, in_use=1)
-        if not is_last:
-            _punch(slot.fd, slot.offset, slot.size)
-            with self._lock:
-                file.free.append(slot.offset)
+            file.free.append(slot.offset)
+            is_empty = len(file.free) == file.slots
+            if is_empty:
+                self._open.discard(file)
+                self._with_room.pop(file, None)
+            else:
                 self._with_room[file] = None
-                is_last = self._end_if_empty(file, in_use=0)
-        if is_last:
+        if is_empty:
             file.io.close()
-
-    def _end_if_empty(self, file: _File, in_use: int) -> bool:
-        """Where no more than `in_use` slots of the file are taken, give out no more of them."""
-        if len(file.free) + in_use < file.slots:
-            return False
-        self._open.discard(file)
-        self._with_room.pop(file, None)
-        return True
 
     def _from_open_file(self) -> Slot | None:
         with self._lock:
@@ -137,7 +130,7 @@ def _close_all(files: set[_File]) -> None:
 
 def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
     try:
-        found = ctypes.CDLL(None, use_errno=True).fallocate64
+        found = ctypes.CDLL(None).fallocate64
     except (OSError, AttributeError):
         return None
     found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from groupjudge.judging.http import pool as module
-from groupjudge.judging.http.connection import LostError
+from groupjudge.judging.http.connection import LostError, Response
 from groupjudge.judging.http.pool import ConnectError, DeadlineError, Pool
 
 REQUEST = (b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n", b"{}")
@@ -130,17 +130,22 @@ async def test_a_judge_may_be_at_an_address_of_either_kind() -> None:
         server.close()
 
 
+async def five_at_once(judge: Peer, pool: Pool) -> list[Response]:
+    """The replies to five requests, none of which is answered before all have come."""
+    judge.hold()
+    asked = judge.asked
+    calls = [asyncio.create_task(pool.exchange(REQUEST, LONG_S)) for _ in range(5)]
+    await judge.until_asked(asked + 5)
+    judge.let_go()
+    return await asyncio.gather(*calls)
+
+
 async def test_requests_at_once_have_a_connection_each_and_keep_them() -> None:
     """J22."""
     async with peer() as judge:
         pool = Pool("localhost", judge.port)
         for _ in range(2):
-            judge.hold()
-            asked = judge.asked
-            calls = [asyncio.create_task(pool.exchange(REQUEST, LONG_S)) for _ in range(5)]
-            await judge.until_asked(asked + 5)
-            judge.let_go()
-            assert {(await call).body for call in calls} == {b"ok"}
+            assert [reply.body for reply in await five_at_once(judge, pool)] == [b"ok"] * 5
         assert judge.opened == 5
         pool.close()
 
@@ -191,11 +196,7 @@ async def test_connections_that_nobody_needs_any_more_are_closed(monkeypatch: py
     """J22: after a burst, as long as anything is asked at all."""
     async with peer() as judge:
         pool = Pool("127.0.0.1", judge.port)
-        judge.hold()
-        calls = [asyncio.create_task(pool.exchange(REQUEST, LONG_S)) for _ in range(5)]
-        await judge.until_asked(5)
-        judge.let_go()
-        await asyncio.gather(*calls)
+        await five_at_once(judge, pool)
         newest = next(reversed(pool._idle))
         for connection in pool._idle:
             if connection is not newest:
