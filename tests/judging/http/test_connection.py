@@ -57,7 +57,7 @@ def reply(*fields: str, body: bytes = b"", status: str = "200 OK", version: str 
 SIZED = reply("content-length: 5", body=b"hello")
 CHUNKED = reply("Transfer-Encoding: chunked", body=b"2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nTrailer: t\r\n\r\n")
 HINTED = reply("link: x", status="103 Early Hints") + reply(status="100 Continue") + SIZED
-PACKED = gzip.compress(b"hello")
+PACKED = gzip.compress(b"hello", mtime=0)
 ZIPPED = reply("content-encoding: gzip", f"content-length: {len(PACKED)}", body=PACKED)
 DEFLATED = reply("connection: close", "content-encoding: Deflate", body=zlib.compress(b"hello"))
 ENDLESS = reply("connection: close", body=b"hello")
