@@ -232,7 +232,7 @@ def test_a_fingerprint_is_a_sha256() -> None:
      '{"a":[-NaN,1.25,1.5]}', '{"a":[1NaN]}',
      '{"a":[NaN1.5]}', '{"a":[1.5,xNaN]}', '{"a":[--Infinity]}', '{"a":[1Infinity]}', '{"a":[1.]}', '{"a":[1.5,.5]}',
      '{"a":[1.5,1e]}', '{"a":[NaNNaN]}', '{"a":[nan]}', '{"a":[1.5]]}', '{"a":[1],[2]}', '{"a":[1.5],[2]}',
-     '{"a":[1]} x'],
+     '{"a":[1]} x', '{"a":[-0,]}', '{"a":[[-0],01]}', '{"a":[[1],[2,]]}', '{"a":[[1], [2 3]]}'],
 )  # fmt: skip
 def test_what_is_no_json_has_no_fingerprint(text: str) -> None:
     """H10: strict on every path, in the middle of long arrays too."""

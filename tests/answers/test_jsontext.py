@@ -12,7 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupjudge.answers import jsontext
-from groupjudge.answers.jsontext import Malformed, WideInt, check_depth, check_utf8, members, parse, parse_tolerant
+from groupjudge.answers.jsontext import (
+    Malformed,
+    WideInt,
+    check_depth,
+    check_utf8,
+    members,
+    parse,
+    parse_tolerant,
+    spacing_of_integers,
+)
 
 from .json_values import fixed, referee, rngs, spell, values
 
@@ -59,19 +68,33 @@ def test_the_depth_of_a_text_is_that_of_its_value(rng: random.Random, depth: int
 
 
 @given(
-    st.recursive(st.integers(-9, 9), lambda inner: st.lists(inner, max_size=4), max_leaves=40),
+    st.lists(st.recursive(st.integers(0, 99), lambda inner: st.lists(inner, max_size=4), max_leaves=40), max_size=9),
     st.sampled_from([1, 2, 7, 4096]),
+    st.sampled_from([2, 128]),
+    st.sampled_from([",", ", ", ",\t", "\r\n,"]),
 )
-def test_the_depth_of_arrays_of_numbers_is_that_of_their_value(value: Any, stretch: int) -> None:
-    """H10, P11: without strings it is enough to count brackets, a stretch at a time."""
-    text = json.dumps([value, [1] * 25_000]).encode()
+def test_an_array_of_integers_is_known_as_one_with_its_depth_and_its_spaces(
+    value: list[Any], stretch: int, few: int, comma: str
+) -> None:
+    """H10, P11: wherever it is taken apart to be looked at."""
+    text = json.dumps([value, [1] * 2000], separators=(comma, ":")).encode()
     depth = depth_of([value, [1]])
-    before, jsontext._STRETCH = jsontext._STRETCH, stretch
+    before = jsontext._STRETCH, jsontext._FEW
+    jsontext._STRETCH, jsontext._FEW = stretch, few
     try:
         for limit in range(max(0, depth - 2), depth + 2):
+            spacing = spacing_of_integers(b"..." + text + b"...", limit, 3, 3 + len(text))
+            assert spacing == (None if depth > limit else "none" if comma == "," else "some")
             assert is_within(text, limit) == (depth <= limit)
     finally:
-        jsontext._STRETCH = before
+        jsontext._STRETCH, jsontext._FEW = before
+
+
+@pytest.mark.parametrize("odd", ["-1", "1.5", "1e5", "1E5", "null", "true", "NaN", '"1"', "{}", "[[-0]]", "+1"])
+def test_an_array_that_holds_anything_but_integers_without_a_sign_is_not_known_as_one_of_them(odd: str) -> None:
+    """L21: its text may not be its canonical one."""
+    for text in (f"[[1],[{odd}]]", f"[[1], {odd}]", "[" + "[1]," * 9000 + odd + "]"):
+        assert spacing_of_integers(text.encode(), 256, 0, len(text)) is None
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,14 @@ from typing import Any
 import msgspec
 from msgspec.msgpack import Ext
 
-from groupjudge.answers.jsontext import Malformed, WideInt, check_depth, parse
+from groupjudge.answers.jsontext import SPACE, Malformed, WideInt, check_depth, parse, spacing_of_integers
 from groupjudge.answers.outline import Span
 
 INTEGERS = 1
 FLOATS = 2
 
 _CHUNK = 1 << 18
-_SPACE = b" \t\n\r"
-_DIGITS = b"0123456789+-" + _SPACE
+_DIGITS = b"0123456789+-" + SPACE
 # What a constant is replaced by while floats are read. Spaces keep it from joining what stands next to it.
 _STAND_IN = b" 0.0 "
 _NAN = struct.pack("=d", float("nan"))
@@ -55,9 +54,14 @@ def digest_text(body: bytes, span: Span, max_depth: int) -> Ext | list[object]:
     """What stands for the array whose text `span` is: its digest, or the array itself where its kind has none.
     The text holds no quote and no object. Raises Malformed, also where it is nested deeper than `max_depth`."""
     try:
+        is_flat = body.find(b"[", span.start + 1, span.stop) < 0
+        if not is_flat and (spacing := spacing_of_integers(body, max_depth, *span)) is not None:
+            return _valid_integers(memoryview(body)[slice(*span)], is_spaced=spacing == "some")
         if _finds(body, span, b".eEnN"):
             return _floats_of_text(body, span, doubles)
-        return _integers_of_text(body, span, max_depth)
+        if not is_flat:
+            check_depth(body, max_depth, *span)
+        return _integers_of_text(body, span)
     except _Elsewhere:
         text = body[slice(*span)]
         value = parse(text, max_depth)
@@ -70,23 +74,31 @@ def _finds(body: bytes, span: Span, characters: bytes) -> bool:
     return any(body.find(character, *span) >= 0 for character in characters)
 
 
-def _integers_of_text(body: bytes, span: Span, max_depth: int) -> Ext:
+def _integers_of_text(body: bytes, span: Span) -> Ext:
     """The digest of an array of arrays, integers and nothing else: other numbers and words have letters or a dot."""
     view = memoryview(body)[slice(*span)]
-    try:
-        _validate(view)
-    except (msgspec.DecodeError, RecursionError):
-        raise _Elsewhere from None
-    if body.find(b"[", span.start + 1, span.stop) >= 0:
-        check_depth(body, max_depth, *span)
     if body.find(b"-", *span) >= 0 and body.find(b"-0", *span) >= 0:
-        return _integers(bytes(view).translate(None, _SPACE).replace(b"-0", b"0"))
-    if not _finds(body, span, _SPACE):
-        return _integers(view)
+        _check(view)
+        return _integers(bytes(view).translate(None, SPACE).replace(b"-0", b"0"))
+    return _valid_integers(view, is_spaced=_finds(body, span, SPACE))
+
+
+def _valid_integers(text: memoryview, *, is_spaced: bool) -> Ext:
+    """The digest of what is an array of integers, if it is JSON."""
+    _check(text)
+    if not is_spaced:
+        return _integers(text)
     digest = hashlib.sha256()
-    for chunk in _stripped(view, _SPACE):
+    for chunk in _stripped(text, SPACE):
         digest.update(chunk)
     return Ext(INTEGERS, digest.digest())
+
+
+def _check(text: memoryview) -> None:
+    try:
+        _validate(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise _Elsewhere from None
 
 
 def _stripped(view: memoryview, characters: bytes) -> Iterator[bytes]:

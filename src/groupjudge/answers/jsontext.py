@@ -11,7 +11,7 @@ import codecs
 import json
 import re
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,11 +23,15 @@ MAX_DEPTH = 256
 LONGEST_INT = 600
 """Integers of more digits stay text: turning digits into an int takes quadratic time, and Python limits it."""
 
+SPACE = b" \t\n\r"
+"""What may stand between the tokens of JSON."""
+
 _CHUNK = 65_536
 _FEW = 128
 _STRETCH = 1 << 12
 _OPENING = ord("[")
 _SQUARE = bytes.maketrans(b"{}", b"[]")
+_DIGITS_AND_COMMAS = b"0123456789,"
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _SPACE = re.compile(r"[ \t\n\r]*")
 # An unterminated string runs to the end, so that every byte is looked at once.
@@ -166,7 +170,7 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
     stop = len(text) if stop is None else stop
     if stop - start < _CHUNK and text.count(b"[", start, stop) + text.count(b"{", start, stop) <= max_depth:
         return
-    if _is_surely_within(text, max_depth, start, stop) or _is_within(_structure(text, start, stop), max_depth):
+    if _is_within(_structure(text, start, stop), max_depth):
         return
     depth = 0
     for token in _STRINGS_AND_BRACKETS.finditer(text, start, stop):
@@ -179,19 +183,23 @@ def check_depth(text: bytes, max_depth: int, start: int = 0, stop: int | None = 
             depth -= 1
 
 
-def _is_surely_within(text: bytes, max_depth: int, start: int, stop: int) -> bool:
-    """Whether counting brackets, a stretch at a time, is enough to know that a text without strings and objects nests
-    at most `max_depth` deep: no place of a stretch is deeper than all that open before it or in it."""
-    if text.find(b'"', start, stop) >= 0 or text.find(b"{", start, stop) >= 0:
-        return False
+def spacing_of_integers(text: bytes, max_depth: int, start: int, stop: int) -> Literal["none", "some"] | None:
+    """Of a JSON array that holds nothing but arrays and integers without a sign, at most `max_depth` levels of them:
+    whether there is white space in it. None says that it is no such array, or may be none."""
     depth = 0
+    spacing: Literal["none", "some"] = "none"
     for position in range(start, stop, _STRETCH):
-        end = min(position + _STRETCH, stop)
-        opened = text.count(b"[", position, end)
-        if depth + opened > max_depth:
-            return False
-        depth += opened - text.count(b"]", position, end)
-    return True
+        rest = text[position : min(position + _STRETCH, stop)].translate(None, _DIGITS_AND_COMMAS)
+        opened = rest.count(b"[")
+        brackets = opened + rest.count(b"]")
+        if brackets != len(rest):
+            rest, spacing = rest.translate(None, SPACE), "some"
+            if brackets != len(rest):
+                return None
+        if depth + opened > max_depth and not _is_within(rest, max_depth - depth):
+            return None
+        depth += 2 * opened - brackets
+    return spacing
 
 
 def _structure(text: bytes, start: int, stop: int) -> bytes:
