@@ -37,8 +37,11 @@ def works(p8: int) -> dict[str, tuple[str, Work]]:
         "P7": ("memory of an answer that waits, return=minimal", workloads.memory_minimal),
         "P8": (f"{p8:,} large answers at the judge at once: memory, CPU", partial(workloads.many, p8)),
         "P9": ("stalls of the event loop", workloads.stalls),
-        "P10": ("fingerprint of a P3 answer", partial(pure.fingerprints, "P10", "P3", {"P3": 5.0})),
-        "P11": ("fingerprint of a P4 answer", partial(pure.fingerprints, "P11", "P4", {"P4": 15.0, "P4 ', '": 25.0})),
+        "P10": ("fingerprint of a P3 answer", partial(pure.fingerprints, "P10", "P3", {"P3": 5.0}, 10.0)),
+        "P11": (
+            "fingerprint of a P4 answer",
+            partial(pure.fingerprints, "P11", "P4", {"P4": 15.0, "P4 ', '": 25.0}, 92.0),
+        ),
         "P12": ("cost of an arrival beside many finished groups", pure.arrivals),
         "P13": ("last member to reward with 512 groups in flight", workloads.latency),
         "P14": ("events a second of the state machine", pure.events),
@@ -89,6 +92,7 @@ def main() -> None:
         rows = measure({name: every[name] for name in names})
         print(f"\n{before['system']}, {before['cpus']} CPUs, load {before['load'][0]} before and", end=" ")
         print(f"{table.machine()['load'][0]} after; saved as {table.save(rows, before)}")
+        print(f"a page of memory that was not touched for 0.1 s takes {before['cold_page_us']} us to read")
 
 
 if __name__ == "__main__":

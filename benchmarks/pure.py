@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 
 from benchmarks import bodies, core
-from benchmarks.table import Row
+from benchmarks.table import Row, paced
 
 
-def fingerprints(name: str, shown: str, targets: dict[str, float]) -> list[Row]:
+def fingerprints(name: str, shown: str, targets: dict[str, float], there: float) -> list[Row]:
+    """`there`: milliseconds that the baseline takes on the machine that the targets were set on."""
     rows = []
     for label, whole in bodies.usual():
         if label in targets:
@@ -26,6 +27,7 @@ def fingerprints(name: str, shown: str, targets: dict[str, float]) -> list[Row]:
                     targets[label],
                     baseline,
                     note=note,
+                    pace=paced(baseline, there),
                 )
             )
     return rows
