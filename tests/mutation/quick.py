@@ -25,6 +25,7 @@ def main() -> None:
     # are found by PYTHONPATH alone.
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-k", "not looks"]
     options += ["--ignore", "tests/core/test_design_document.py"]  # it reads the sources, whatever they do
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins were imported above already
     sys.exit(pytest.main([*options, "tests/core"]))
 
 
