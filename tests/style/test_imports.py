@@ -18,16 +18,17 @@ ANYTHING = None
 MAY_IMPORT: dict[str, set[str] | None] = {
     "errors": set(),
     "model": {"errors"},
+    "short_forms": set(),
     "settings": {"errors"},
     "configuration": {"settings", "errors"},
     "core": {"model", "errors"},
-    "answers": {"model", "errors"},
+    "answers": {"short_forms", "model", "errors"},
     "scoring": {"model"},
     "judging": {"scoring", "model", "errors"},
     "checkpoints": {"core", "model", "errors"},
     "service": {"checkpoints", "judging", "scoring", "answers", "core", "settings", "model", "errors"},
     "offline": {"judging", "answers", "scoring", "settings", "model", "errors"},
-    "client": {"errors"},
+    "client": {"short_forms", "errors"},
     "integrations": {""},
     "serving": {"service", "configuration", "settings"},  # the server as a library, for adapters
     "": {"client", "serving", "errors"},
@@ -41,7 +42,7 @@ PURE_ROOMS = ("core", "scoring")
 IMPURE = {"asyncio", "concurrent", "contextvars", "datetime", "io", "logging", "multiprocessing", "os", "pathlib"}
 IMPURE |= {"random", "secrets", "select", "selectors", "signal", "socket", "subprocess", "sys", "tempfile", "threading"}
 IMPURE |= {"time", "uuid"}
-STANDARD_LIBRARY_ONLY = ("core", "scoring", "errors", "model")
+STANDARD_LIBRARY_ONLY = ("core", "scoring", "errors", "model", "short_forms")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

@@ -18,6 +18,7 @@ from groupjudge.answers.texts import answer_texts, conversation
 from groupjudge.answers.top import check_object
 from groupjudge.answers.verify import check_output
 from groupjudge.model import AnswerTexts, Arrival, Attempt, Fingerprint, GroupId, Topic
+from groupjudge.short_forms import of_messages, of_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,34 +132,7 @@ def _arrivals(
 
 def response(answer: object) -> object:
     """The Responses object that an answer is, or that its short form stands for. What it is of a text or a list of
-    messages is documented, and the client does the same (client/plain.py)."""
+    messages is documented."""
     if isinstance(answer, str):
-        return {"output": [_message("assistant", [{"type": "output_text", "text": answer}])]}
-    if isinstance(answer, list):
-        return {"output": [item for message in answer for item in _items(message)]}
-    return answer
-
-
-def _items(message: dict[str, object]) -> Iterator[dict[str, object]]:
-    """A message of the answer as output items; an item that is no message stays as it is. Only what the assistant said
-    is the answer's text (J5), so other roles have parts of another type."""
-    if message.get("type", "message") != "message":
-        yield message
-        return
-    thought = message.get("reasoning_content")
-    if isinstance(thought, str) and thought:
-        yield {"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}
-    role, content = message.get("role", "assistant"), message.get("content")
-    kind = "output_text" if role == "assistant" else "input_text"
-    parts = [{"type": kind, "text": content}] if isinstance(content, str) else _parts(content, kind)
-    yield {**message, **_message(role, parts)}
-
-
-def _parts(content: object, kind: str) -> list[object]:
-    """The parts of a message, those of plain text under the name that Responses objects have for them."""
-    parts = content if isinstance(content, list) else []
-    return [{**part, "type": kind} if isinstance(part, dict) and part.get("type") == "text" else part for part in parts]
-
-
-def _message(role: object, parts: list[object] | list[dict[str, str]]) -> dict[str, object]:
-    return {"type": "message", "role": role, "content": parts}
+        return of_text(answer)
+    return of_messages(answer) if isinstance(answer, list) else answer

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
+
+from groupjudge.short_forms import of_messages, of_text
 
 Question: TypeAlias = str | Sequence[Mapping[str, Any]]
 """A text, or a list of messages."""
@@ -102,10 +104,8 @@ def response(answer: Answer) -> Mapping[str, Any]:
     """The Responses object that an answer is, or that its short form stands for (as `POST /v1/judge` reads it)."""
     _checked("answer", answer)
     if isinstance(answer, str):
-        return {"output": [_message("assistant", [{"type": "output_text", "text": str(answer)}])]}
-    if isinstance(answer, Mapping):
-        return answer
-    return {"output": [item for message in answer for item in _items(message)]}
+        return of_text(str(answer))
+    return answer if isinstance(answer, Mapping) else of_messages(answer)
 
 
 def _checked(name: str, answer: object) -> object:
@@ -118,31 +118,3 @@ def _checked(name: str, answer: object) -> object:
         if not isinstance(message, Mapping):
             raise TypeError(f"{name} is a list, so it must hold messages (mappings), not {message!r:.80}")
     return answer
-
-
-def _items(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A message of the answer as output items; an item that is no message stays as it is. Only what the assistant said
-    is the answer's text, so other roles have parts of another type."""
-    if message.get("type", "message") != "message":
-        yield message
-        return
-    thought = message.get("reasoning_content")
-    if isinstance(thought, str) and thought:
-        yield {"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}
-    role, content = message.get("role", "assistant"), message.get("content")
-    kind = "output_text" if role == "assistant" else "input_text"
-    parts = [{"type": kind, "text": content}] if isinstance(content, str) else _parts(content, kind)
-    yield {**message, **_message(role, parts)}
-
-
-def _parts(content: object, kind: str) -> object:
-    """The parts of a message, those of plain text under the name that Responses objects have for them."""
-    if not isinstance(content, Sequence):
-        return []
-    return [
-        {**part, "type": kind} if isinstance(part, Mapping) and part.get("type") == "text" else part for part in content
-    ]
-
-
-def _message(role: object, parts: object) -> dict[str, object]:
-    return {"type": "message", "role": role, "content": parts}
