@@ -34,20 +34,18 @@ def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
 
 def asked_for(key: GroupId, attempt: Attempt, slot: Slot, active: Group | None, memory: Memory) -> Group | Result:
     """What holds the member that somebody asks for (A2). Raises NotFound, Superseded, ResultGone, GroupFailed."""
-    result, idle = memory.known(key)
-    newest = active or idle
+    newest = active or memory.known(key)[1]
     if newest is None or attempt > newest.attempt:
         raise NotFound("no such group and attempt is known")
     if attempt < newest.attempt:
         raise _superseded(attempt, newest)
-    found = active or result
-    if found is None or found is not newest:
+    if isinstance(newest, Record):
         raise _gone(newest)
-    if isinstance(found, Result) and found.phase is Phase.GROUP_FAILED:
-        raise failed(found)
-    if slot >= found.seats.size or found.seats.answers[slot] is None:
+    if isinstance(newest, Result) and newest.phase is Phase.GROUP_FAILED:
+        raise failed(newest)
+    if slot >= newest.seats.size or newest.seats.answers[slot] is None:
         raise NotFound(f"no member is known in slot {slot} of this group and attempt")
-    return found
+    return newest
 
 
 def newest_attempt(key: GroupKey, active: Group | None, memory: Memory) -> Attempt:
