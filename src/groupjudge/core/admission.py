@@ -15,12 +15,12 @@ def met_by(arrival: Arrival, active: Group | None, memory: Memory) -> Group | Re
     QuestionMismatch, Superseded, ResultGone."""
     if active is not None:
         return None if _is_newer(arrival, active) else active
-    result, newest = memory.known(arrival.key)
+    newest = memory.known(arrival.key)
     if newest is None or _is_newer(arrival, newest):
         return None
-    if result is None or newest is not result:
+    if isinstance(newest, Record):
         raise _gone(newest)
-    return result
+    return newest
 
 
 def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
@@ -34,7 +34,7 @@ def _is_newer(arrival: Arrival, newest: Group | Result | Record) -> bool:
 
 def asked_for(key: GroupId, attempt: Attempt, slot: Slot, active: Group | None, memory: Memory) -> Group | Result:
     """What holds the member that somebody asks for (A2). Raises NotFound, Superseded, ResultGone, GroupFailed."""
-    newest = active or memory.known(key)[1]
+    newest = active or memory.known(key)
     if newest is None or attempt > newest.attempt:
         raise NotFound("no such group and attempt is known")
     if attempt < newest.attempt:
@@ -50,13 +50,13 @@ def asked_for(key: GroupId, attempt: Attempt, slot: Slot, active: Group | None, 
 
 def newest_attempt(key: GroupKey, active: Group | None, memory: Memory) -> Attempt:
     """The newest attempt that is known of a key; -1 where none is."""
-    known = active or memory.known(key)[1]
+    known = active or memory.known(key)
     return -1 if known is None else known.attempt
 
 
 def check_unknown(key: GroupId, attempt: Attempt, question: Fingerprint, active: Group | None, memory: Memory) -> None:
     """C19: a restore may not meet what this process knows of an id. Raises InvalidCheckpoint."""
-    known = active or memory.known(key)[1]
+    known = active or memory.known(key)
     if known is not None and (known.question != question or known.attempt == attempt):
         what = "with the same attempt" if known.question == question else "with another question"
         raise InvalidCheckpoint(f"group {key[:128]!r} is known to this process already, {what}")
@@ -71,5 +71,5 @@ def _superseded(attempt: Attempt, newest: Group | Result | Record) -> Superseded
     return Superseded(f"attempt {attempt} is older than this group's newest, attempt {newest.attempt}")
 
 
-def _gone(newest: Group | Result | Record) -> ResultGone:
+def _gone(newest: Record) -> ResultGone:
     return ResultGone(f"attempt {newest.attempt} finished and its result is no longer retained")

@@ -56,13 +56,13 @@ class Memory:
         self.records: Records = Store(max_attempt_records, ttl_s, self._is_needed)
         self.backings = Backings()
 
-    def known(self, key: GroupKey) -> tuple[Result | None, Result | Record | None]:
-        """The result of an idle key, and what names its newest attempt (L10): it, or a record of a later one."""
+    def known(self, key: GroupKey) -> Result | Record | None:
+        """What is known of the newest attempt of an idle key (L10): its result, or that there was one."""
         result = self.results.get(key)
         record = self.records.get(key) if isinstance(key, str) else None
         if record is not None and (result is None or record.attempt > result.attempt):
-            return result, record
-        return result, result
+            return record
+        return result
 
     def retain(self, result: Result) -> None:
         """L17, L18; L20: a completed group without an id is forgotten at once."""
