@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -186,3 +187,33 @@ async def test_a_run_that_was_used_before_is_named(address: str) -> None:
         with pytest.raises(Refusal, match="run='used' was used before") as raised:
             await Trainer().calls(GroupReward(address, run="used"), ["q"] * 4, answers)
         assert "_ng_group_attempt" not in str(raised.value)
+
+
+async def test_a_call_may_be_a_whole_group(address: str) -> None:
+    """A7: as `AsyncGRPOTrainer` calls, in threads of another process, with no word of the trainer; groups of one prompt
+    that are there at the same time are groups of their own."""
+    reward = pickle.loads(pickle.dumps(GroupReward(address, whole_groups=True)))
+    groups = [[f"{group} {number}" for number in range(size)] for group, size in enumerate((3, 5, 2))]
+    calls = [
+        asyncio.to_thread(reward, prompts=["q"] * len(group), completions=group, completion_ids=[], answer=group)
+        for group in groups
+    ]
+    assert await asyncio.gather(*calls) == [rewards_of("q", group) for group in groups]
+
+
+async def test_a_whole_group_without_rewards_is_none(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A5: whatever the reason is; one warning says so, and a trainer that counts gets the share."""
+    trainer, reward = Trainer(), GroupReward(address, whole_groups=True)
+    assert await trainer.calls(reward, [f"one that {REFUSED}"] * 3, ["a", "b", None]) == [None] * 3
+    assert await trainer.calls(reward, ["q"], ["a"]) == [None]
+    assert await trainer.calls(reward, ["q"] * 2, ["a", None]) == rewards_of("q", ["a", "None"])
+    assert trainer.metrics == [("groupjudge/left_out", share) for share in (1.0, 1.0, 0.0)]
+    assert caplog.text.count("has no rewards") == 1
+
+
+async def test_a_call_that_is_no_whole_group_is_refused(address: str) -> None:
+    """A7: answers to two questions are never compared."""
+    with pytest.raises(ValueError, match="whole_groups"):
+        await Trainer().calls(GroupReward(address, whole_groups=True), ["q", "q", "r", "r"], list("abcd"))
+    with pytest.raises(TypeError, match="whole_groups=True"):
+        await asyncio.to_thread(GroupReward(address), ["q"] * 4, list("abcd"))

@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import os
+import pickle
 import sys
 from importlib.util import find_spec
 from itertools import pairwise
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 from tests.e2e.groups import rewards_of
 from tests.e2e.serving import ROOT, SRC, Server
+
+from groupjudge.integrations.trl import GroupReward
 
 from .conftest import REFUSED
 
@@ -102,3 +105,45 @@ async def test_the_example_trains(model: Path, server: Server, tmp_path: Path) -
         *("--steps", "2", "--out", str(tmp_path / "out")),
     )
     assert [row for row in await server.client.groups() if row["id"].startswith("trl-")]
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+async def test_the_asynchronous_trainer_scores_its_groups(server: Server) -> None:
+    """A7, A5: the code of its rollout process that calls reward functions; the function goes there pickled. Its
+    conversations hold tool calls; a group without rewards has no advantages."""
+    from accelerate import PartialState
+    from trl.experimental.async_grpo import async_rollout_worker as there
+
+    PartialState(cpu=True)
+    loop = object.__new__(there._AsyncRolloutLoop)
+    vars(loop).update(
+        reward_funcs=[pickle.loads(pickle.dumps(GroupReward(server.address, whole_groups=True)))],
+        reward_func_names=["groupjudge"],
+        _env_reward_types=[],
+        _provides_rollout_reward=False,
+    )
+    call = {"type": "function", "function": {"name": "look", "arguments": {"where": "up"}}}
+    looked = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "look", "content": "x"},
+    ]
+    texts = ["blue", "it is wide", "why"]
+    row = there.TrainingSequence(input_ids=[1], completion_mask=[1], old_log_probs=[0.0], rollout_id=0)
+    for prompt, rewards in (("why blue", rewards_of("why blue", texts)), (REFUSED, [math.nan] * 3)):
+        known = {
+            "prompts": [[{"role": "user", "content": prompt}]] * 3,
+            "reward_kwargs": {"answer": ["blue"] * 3},
+            "completions": [[*looked, {"role": "assistant", "content": text}] for text in texts],
+            "completions_ids": [[1]] * 3,
+            "completions_sequences": [[row]] * 3,
+            "env_rewards": [None] * 3,
+            "rollout_rewards": [None] * 3,
+        }
+        group = there.RolloutGroup(
+            **known, tool_call_counts=[1] * 3, tool_failure_counts=[0] * 3, model_version=0, group_id=0
+        )
+        samples = await loop._score_group(group)
+        assert [sample.metrics["reward"] for sample in samples] == pytest.approx(rewards, nan_ok=True)
+        moved = [sample.advantage for sample in samples]
+        assert math.fsum(moved) == pytest.approx(0, abs=1e-6)
+        assert any(moved) == (prompt != REFUSED)

@@ -82,14 +82,25 @@ async def test_without_a_session_each_call_is_a_member_of_its_own(address: str) 
     """A8, A3: equal answers too."""
     said = await scored([manager(address, n=2)], [row("same", "free"), row("same", "free")])
     assert sorted(one["reward_score"] for one in said) == sorted(rewards_of("q", ["same", "same"]))
-    with pytest.raises(Refusal):
+    with pytest.raises(ValueError, match=r"more than 2 samples with uid 'free'.*multiple of") as raised:
         await manager(address, n=2).run_single([row("one more", "free")])
+    assert isinstance(raised.value.__cause__, Refusal)
 
 
 async def test_the_last_row_counts(address: str) -> None:
     """A8: the rows before it are earlier parts of the same sample."""
     rows = [[row("draft", "last"), row(text, "last", session_id=slot)] for slot, text in enumerate(TEXTS)]
     said = await asyncio.gather(*(manager(address).run_single(data) for data in rows))
+    assert [one["reward_score"] for one in said] == rewards_of("q", TEXTS)
+
+
+async def test_a_sequence_beside_longer_ones_is_judged_whole(address: str) -> None:
+    """A8: verl pads the mask to the longest sequence of a sample, so that its end is not below the response; the length
+    is told apart."""
+    rows = [row(text, "beside", session_id=slot, response_len=len(text)) for slot, text in enumerate(TEXTS)]
+    for one in rows:
+        one.batch["attention_mask"] = Ids([*one.batch["attention_mask"], *[0] * 9])
+    said = await scored([manager(address)], rows)
     assert [one["reward_score"] for one in said] == rewards_of("q", TEXTS)
 
 

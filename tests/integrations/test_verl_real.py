@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +81,37 @@ async def test_the_configured_manager_scores_a_batch(address: str) -> None:
         assert line[len(text) - 1] == pytest.approx(reward)
         assert sum(line) == pytest.approx(reward)
     assert len(data) == 3
+
+
+async def test_a_sample_of_several_sequences_is_judged_by_its_last(address: str) -> None:
+    """A8: as verl's agent loops hand it over: each part is padded to its longest, whatever the lengths are."""
+    from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, AgentLoopWorker
+    from verl.trainer.ppo.reward import load_reward_manager
+
+    judged = load_reward_manager(
+        settings(address), Tokenizer(), reward_router_address=None, reward_model_tokenizer=None
+    )
+    worker = object.__new__(AgentLoopWorker)
+    handle = SimpleNamespace(compute_score=SimpleNamespace(remote=judged.run_single))
+    vars(worker).update(
+        reward_loop_worker_handles=[handle],
+        _compute_multi_modal_inputs=lambda output, ids: {},
+        _compute_position_ids=lambda ids, mask, inputs, options: ids,
+        _get_mm_processor_kwargs=lambda audios: {},
+    )
+
+    def output(prompt: int, response: str) -> Any:
+        ids = [*map(ord, response)]
+        return AgentLoopOutput(
+            prompt_ids=[1] * prompt, response_ids=ids, response_mask=[1] * len(ids), metrics=AgentLoopMetrics()
+        )
+
+    samples = [[output(9, "an earlier part"), output(2 + slot, text)] for slot, text in enumerate(TEXTS)]
+    own = {"uid": "several", "raw_prompt": [{"role": "user", "content": "q"}], "extra_info": {"index": 0}}
+    await asyncio.gather(
+        *(worker._compute_score(outputs, {**own, "session_id": slot}) for slot, outputs in enumerate(samples))
+    )
+    assert [outputs[-1].reward_score for outputs in samples] == rewards_of("q", TEXTS)
 
 
 async def test_a_group_without_rewards_moves_nothing(address: str) -> None:

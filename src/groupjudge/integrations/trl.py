@@ -2,7 +2,8 @@
 
 The trainer calls its reward functions once for each batch of generations, in every process, with that process's slice
 of the batch. The G answers to a prompt are neighbours in the whole batch, but a slice may end in the middle of a group.
-So each process works out where its answers sit, and the members of a group meet at the server.
+So each process works out where its answers sit, and the members of a group meet at the server. `AsyncGRPOTrainer` calls
+them with one whole group instead, in a process without the trainer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from uuid import uuid4
 from groupjudge import AsyncClient, GroupFailed, JudgeFailure, Refusal
 
 log = logging.getLogger(__name__)
+
+
+_ALONE = "it is a group of one, and an answer is judged by comparison with others"
 
 
 class Seat(NamedTuple):
@@ -56,14 +60,17 @@ class GroupReward:
         deadline_s: float = 4000.0,
         principle: str | None = None,
         run: str | None = None,
+        whole_groups: bool = False,
     ) -> None:
         """`base_url`, `token` and `deadline_s` (seconds that a batch may take) are the client's; `principle` goes to
         the judge. `run` begins the id of every group: it must be the same in all processes, and never used before.
-        None: the first process makes one up, and tells the others."""
+        None: the first process makes one up, and tells the others. `whole_groups`: each call has all answers to one
+        prompt, as those of `AsyncGRPOTrainer` have."""
         self.__name__ = "groupjudge"
         self._client = AsyncClient(base_url, token=token, deadline_s=deadline_s)
         self._principle = principle
         self._run = run
+        self._whole_groups = whole_groups
         self._trainer: Any = None
         self._calls: Counter[str] = Counter()
         self._has_warned = False
@@ -87,10 +94,26 @@ class GroupReward:
             raise ValueError(f"prompts and completions must be equally many, not {len(prompts)} and {len(completions)}")
         if not prompts:
             return []
+        rewards = (
+            self._group(prompts, completions) if self._whole_groups else self._slice(prompts, completions, log_metric)
+        )
+        if log_metric is not None:
+            log_metric("groupjudge/left_out", rewards.count(None) / len(rewards))
+        return rewards
+
+    def _group(self, prompts: Sequence[Any], completions: Sequence[Any]) -> list[float | None]:
+        """The rewards of answers that are a group."""
+        if any(prompt != prompts[0] for prompt in prompts):
+            raise ValueError("a call has different prompts, and is no group: whole_groups is not for this trainer")
+        return _finished(self._judged(prompts[0], completions, f"{self._run or 'trl'}/{uuid4().hex}"))
+
+    def _slice(self, prompts: Sequence[Any], completions: Sequence[Any], log_metric: object) -> list[float | None]:
+        """The rewards of this process's answers."""
         trainer = self._trainer or getattr(log_metric, "__self__", None)
         if trainer is None:
             raise TypeError(
-                "this trainer does not show itself to its reward functions: call GroupReward.attach(trainer)"
+                "this trainer does not show itself to its reward functions: call GroupReward.attach(trainer), or "
+                "GroupReward(..., whole_groups=True) where each call is a whole group, as AsyncGRPOTrainer's are"
             )
         mode, group_size = _mode_of(trainer)
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
@@ -102,10 +125,7 @@ class GroupReward:
             self._reward(prompt, answer, f"{batch}/{seat.group}", group_size, seat.slot)
             for prompt, answer, seat in zip(prompts, completions, own, strict=True)
         ]
-        rewards = _finished(_all(calls))
-        if log_metric is not None:
-            log_metric("groupjudge/left_out", rewards.count(None) / len(rewards))
-        return rewards
+        return _finished(_all(calls))
 
     def _run_id(self, processes: int) -> str:
         if self._run is None:
@@ -117,9 +137,24 @@ class GroupReward:
             self._run = names[0]
         return self._run
 
+    async def _judged(self, prompt: Any, answers: Sequence[Any], group_id: str) -> list[float | None]:
+        if len(answers) == 1:  # the server would answer with its default score
+            self._warn(group_id, _ALONE)
+            return [None]
+        shown = ["" if answer is None else answer for answer in answers]
+        try:
+            judged = await self._client.judge(prompt, shown, group_id=group_id, principle=self._principle)
+        except GroupFailed as error:
+            self._warn(group_id, error.reason)
+            return [None] * len(answers)
+        for outcome in judged.outcomes:
+            if isinstance(outcome, JudgeFailure):
+                self._warn(group_id, outcome.reason)
+        return judged.rewards
+
     async def _reward(self, prompt: Any, answer: Any, group_id: str, size: int, slot: int) -> float | None:
-        if size == 1:  # the server would answer with its default score
-            self._warn(group_id, "it is a group of one, and an answer is judged by comparison with others")
+        if size == 1:
+            self._warn(group_id, _ALONE)
             return None
         answer = "" if answer is None else answer
         try:

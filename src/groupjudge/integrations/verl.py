@@ -90,15 +90,25 @@ class GroupRewardManager(RewardManagerBase):  # type: ignore[misc]  # verl is no
                     f"two samples with uid {fields['uid']!r} and session_id {place.get('slot')} have different answers"
                     ": each sample of a prompt needs a session_id of its own, each prompt of a run a uid of its own"
                 ) from error
+            if error.code == "group_closed" and "member_id" in place:
+                raise ValueError(
+                    f"there are more than {size} samples with uid {fields['uid']!r}, and none says its session_id. Is "
+                    "the batch padded? Let its number of samples be a multiple of the number of workers. ReMax's "
+                    "greedy sample is one too many as well"
+                ) from error
             raise
         if isinstance(outcome, JudgeFailure):
             return self._left_out(outcome.reason)
         return {"reward_score": outcome.reward, "reward_extra_info": {LEFT_OUT: 0.0}}
 
     def _answer(self, row: Any) -> str:
+        """The response without its padding. Beside longer sequences of its sample the mask ends behind the response, so
+        verl says how long that is."""
         ids = row.batch["responses"]
-        length = int(row.batch["attention_mask"][-ids.shape[-1] :].sum())
-        return str(self.tokenizer.decode(ids[:length], skip_special_tokens=True))
+        length = row.non_tensor_batch.get("response_len")
+        if length is None:
+            length = row.batch["attention_mask"][-ids.shape[-1] :].sum()
+        return str(self.tokenizer.decode(ids[: int(length)], skip_special_tokens=True))
 
     def _size(self, fields: Mapping[str, Any]) -> int:
         """verl does not tell a manager whether it validates. Its own data sets say so of each row."""
