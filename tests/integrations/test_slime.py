@@ -119,3 +119,16 @@ async def test_a_response_that_is_none_is_an_empty_answer(address: str) -> None:
     expected = await slime.reward(options(address), samples)
     samples[1].response = None
     assert await slime.reward(options(address), samples) == expected
+
+
+async def test_an_answer_in_several_samples_is_named(address: str) -> None:
+    """A10: a generate function may make a list of one; the trainer then fails as it sets the list's reward."""
+    with pytest.raises(ValueError, match="list of samples"):
+        await slime.reward(options(address), [sample("one"), [sample("tw"), sample("two")]])
+
+
+@pytest.mark.parametrize("handed_over", [sample("one"), [sample("one"), sample("its second part")]])
+async def test_without_group_rm_nothing_is_compared(address: str, handed_over: Any) -> None:
+    """A10: the trainer then hands over one answer, maybe in several samples."""
+    with pytest.raises(ValueError, match="--group-rm is missing"):
+        await slime.reward(options(address, group_rm=False), handed_over)

@@ -83,6 +83,7 @@ def train(server: str, folder: Path, processes: int) -> None:
     trainer.train()
     if trainer.accelerator.is_main_process:
         write(trainer, seen, folder / "logs.json")
+    trainer.accelerator.end_training()  # a process that ends with gloo's threads running may be aborted
 
 
 def write(trainer: GRPOTrainer, batches: list[dict[str, object]], path: Path) -> None:

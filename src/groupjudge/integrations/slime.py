@@ -28,9 +28,16 @@ async def reward(args: Any, samples: Sequence[Any], **_: object) -> list[float]:
 
     A sample without a reward gets `remove_sample`, which leaves it out of the loss, and the mean of the others: one
     that was not finished, all of a group whose judge failed, and one that is alone: nobody compared it. A response that
-    is None is an empty answer. Raises ValueError where the samples have different prompts, and what
-    `AsyncClient.judge` raises.
+    is None is an empty answer. Raises ValueError where `samples` are no group (without --group-rm, or with different
+    prompts, or where one is a list), and what `AsyncClient.judge` raises.
     """
+    if not getattr(args, "group_rm", True):
+        raise ValueError("--group-rm is missing: without it the trainer asks for the rewards of single answers")
+    if any(isinstance(sample, Sequence) for sample in samples):
+        raise ValueError(
+            "an answer came as a list of samples, and the trainer sets no reward of --group-rm on a list: let the "
+            "function that made them set their rewards"
+        )
     if any(sample.prompt != samples[0].prompt for sample in samples):
         raise ValueError("the samples of one group have different prompts: --group-rm hands over one prompt's samples")
     finished = [place for place, sample in enumerate(samples) if _status(sample) not in _UNFINISHED]
