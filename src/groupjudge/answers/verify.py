@@ -65,22 +65,23 @@ def read_outlined(body: bytes, read: Callable[[Outline], T]) -> T:
     try:
         return read(outline)
     except Malformed as error:
-        fault = error
+        fault = error.reason, error.offset
     if outline.cuts:
         outline = uncut(body)
         try:
             return read(outline)
         except Malformed as error:
-            fault = error
-    fault = _first_fault(outline.text) or fault
-    raise Malformed(fault.reason, fault.offset + len(body) - len(outline.text))
+            fault = error.reason, error.offset
+    reason, offset = _first_fault(outline.text) or fault
+    raise Malformed(reason, offset + len(body) - len(outline.text))
 
 
-def _first_fault(text: bytes) -> Malformed | None:
+def _first_fault(text: bytes) -> tuple[str, int] | None:
+    """What is wrong, and where. Not the error itself: it holds the frames that it passed, and those the body."""
     try:
         parse_tolerant(text)
     except Malformed as fault:
-        return fault
+        return fault.reason, fault.offset
     return None
 
 

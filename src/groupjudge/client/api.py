@@ -145,7 +145,7 @@ class Client(_Settings):
             try:
                 came = exchange(self._address, self._with_headers(step), deadline)
             except OSError as error:
-                came = error
+                came = error.with_traceback(None)  # it would hold this frame, which holds it
 
 
 class AsyncClient(_Settings):
@@ -223,4 +223,4 @@ class AsyncClient(_Settings):
             try:
                 came = await exchange_async(self._address, self._with_headers(step), deadline)
             except OSError as error:
-                came = error
+                came = error.with_traceback(None)  # as in `Client`

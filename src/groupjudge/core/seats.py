@@ -40,14 +40,14 @@ class Seats:
         """The slots of a whole group's arrivals, one for each. Raises as `find` does for one of them, conflicts before
         what is closed, as the order of checks is (L7)."""
         slots: list[Slot] = []
-        closed: GroupClosed | None = None
+        closed: Arrival | None = None
         for arrival in arrivals:
             try:
                 slots.append(self.find(arrival, is_open=is_open))
-            except GroupClosed as error:
-                closed = error
+            except GroupClosed:
+                closed = arrival
         if closed is not None:
-            raise closed
+            self.find(closed, is_open=is_open)
         return slots
 
     def take(self, slot: Slot, arrival: Arrival) -> None:

@@ -11,7 +11,6 @@ A verdict's judge index says whose it is: index modulo the number of jurors, in 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,8 @@ import structlog
 
 from groupjudge.errors import BudgetSpent, JudgeFailed
 from groupjudge.judging.judge import Comparer, JudgeEvents
-from groupjudge.judging.panel import Asked, Panel, PanelRules, computed, the_one_to_report
+from groupjudge.judging.panel import Asked, Panel, PanelRules, computed
+from groupjudge.judging.together import together
 from groupjudge.judging.turns import Turns
 from groupjudge.model import AnswerTexts, Judgement, JurorReport, Slot, Topic
 from groupjudge.scoring.disagreement import Compared, disagreement
@@ -81,12 +81,7 @@ class AllJury:
         self, topic: Topic, texts: Sequence[AnswerTexts], slots: Sequence[Slot] | None
     ) -> list[list[Asked] | JudgeFailed]:
         """What each juror was asked and replied, or why it failed."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(_heard(panel, topic, texts, slots)) for panel in self._panels]
-        except BaseExceptionGroup as failures:
-            raise the_one_to_report(failures.exceptions) from None
-        return [task.result() for task in tasks]
+        return await together(_heard(panel, topic, texts, slots) for panel in self._panels)
 
     def _nobody(self, failures: Sequence[JudgeFailed]) -> JudgeFailed:
         reasons = "; ".join(f"{name}: {f.reason[:_SHOWN]}" for name, f in zip(self._names, failures, strict=True))

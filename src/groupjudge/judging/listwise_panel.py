@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
 from groupjudge.errors import JudgeFailed
 from groupjudge.judging.judge import JudgeCall, JudgeEvents, ListCall, ListJudge, Prepared
-from groupjudge.judging.panel import Asked, Panel, PanelRules, the_one_to_report
+from groupjudge.judging.panel import Asked, Panel, PanelRules
+from groupjudge.judging.together import together
 from groupjudge.model import AnswerTexts, Judgement, Listing, Reading, Slot, Topic
 from groupjudge.scoring import ListRules, pairs_of, planned_list_calls, planned_lists
 
@@ -32,12 +32,7 @@ class ListPanel(Panel[Prepared]):
         if not lists:
             return []
         prepared = self._judge.prepare(self._rules.shown(topic), texts)
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._grade(prepared, listing, slots)) for listing in lists]
-        except BaseExceptionGroup as failures:
-            raise the_one_to_report(failures.exceptions) from None
-        calls = (task.result() for task in tasks)
+        calls = await together(self._grade(prepared, listing, slots) for listing in lists)
         return [asked for listing, call in zip(lists, calls, strict=True) for asked in self._verdicts(listing, call)]
 
     async def judgement(

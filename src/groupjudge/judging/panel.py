@@ -10,6 +10,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from groupjudge.errors import JudgeFailed
 from groupjudge.judging.judge import Comparer, JudgeCall, JudgeEvents, NoEvents, Prepared
+from groupjudge.judging.together import together
 from groupjudge.model import AnswerTexts, Judgement, Pair, Reading, Slot, Topic, Verdict
 from groupjudge.scoring import PairRules, ScoringRules, first_pairs, next_pairs, planned_calls, score_group
 from groupjudge.scoring.measures import measured
@@ -112,13 +113,8 @@ class Panel(Generic[Prepared]):
     async def _ask_round(
         self, prepared: Prepared, pairs: Iterable[Pair], slots: Sequence[Slot] | None
     ) -> list[JudgeCall]:
-        try:
-            # Its tasks start in the order in which they are made, so they queue at the gate as the pairs are planned.
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._compare(prepared, pair, slots)) for pair in pairs]
-        except BaseExceptionGroup as failures:
-            raise the_one_to_report(failures.exceptions) from None
-        return [task.result() for task in tasks]
+        # They begin in this order, so they queue at the gate as the pairs are planned.
+        return await together(self._compare(prepared, pair, slots) for pair in pairs)
 
     async def _compare(self, prepared: Prepared, pair: Pair, slots: Sequence[Slot] | None) -> JudgeCall:
         call = await self._judge.compare(prepared, pair)
@@ -182,11 +178,6 @@ def first_of_equals(texts: Sequence[AnswerTexts]) -> list[Slot]:
     """For each slot the lowest one with an equal answer text: all that a judge sees of an answer (F6)."""
     first: dict[str, Slot] = {}
     return [first.setdefault(text.answer, slot) for slot, text in enumerate(texts)]
-
-
-def the_one_to_report(failures: Sequence[BaseException]) -> BaseException:
-    """Of failures that came together, one that is no judge's fault: it is a defect, and must not hide."""
-    return next((failure for failure in failures if not isinstance(failure, JudgeFailed)), failures[0])
 
 
 def _named(pair: Pair, slots: Sequence[Slot] | None) -> str:

@@ -42,9 +42,12 @@ class Turns:
                 return call._replace(juror=number)
             self._left_out(number, JudgeFailed(call.problem, "unreadable verdict"))
             unread = unread or call._replace(juror=number)
-        if unread is None:
+        if unread is not None:
+            return unread
+        try:
             raise next((failed for failed in failures if not isinstance(failed, BudgetSpent)), failures[0])
-        return unread
+        finally:
+            failures.clear()  # an error must not be held by a frame that it holds
 
 
 def turns(pair: Pair, jurors: int) -> list[int]:

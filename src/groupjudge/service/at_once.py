@@ -50,6 +50,7 @@ class AtOnce:
             watcher.cancel()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            del task  # it holds the error that it raised, and that this frame
 
     async def _first(self, task: asyncio.Task[Judgement], watcher: asyncio.Task[None]) -> Judgement:
         """The judgement, unless the caller leaves, the deadline passes or the server stops before it."""
@@ -60,6 +61,9 @@ class AtOnce:
             raise Disconnected
         if task.cancelled():
             raise ShuttingDown("the server is stopping")
-        judgement = task.result()
+        try:
+            judgement = task.result()
+        finally:
+            del task, done  # as above
         self._events.rewarded(judgement.rewards)
         return judgement

@@ -207,6 +207,8 @@ class BodyReader:
         except asyncio.CancelledError:
             work.add_done_callback(_let_go_of_result)
             raise
+        finally:
+            del work  # it holds the error that it raised, and that this frame
 
     def _expand(self, packed: Received, encoding: str) -> Received:
         draft = self._spool.begin()

@@ -283,6 +283,8 @@ class Participant:
             if self._closed and task.cancelled():
                 raise ShuttingDown("the server is stopping") from None
             raise
+        finally:
+            del task  # it holds the error that it raised, and that this frame
 
     async def _drop_all(self, entries: Sequence[OpenSession], is_over: Callable[[OpenSession], bool]) -> None:
         """Retired or deleted sessions, a slice at a time: each is asked about when its turn has come."""

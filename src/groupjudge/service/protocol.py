@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any, cast
+from weakref import ref
 
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -54,7 +55,8 @@ class CarefulProtocol(HttpToolsProtocol):
             self.is_large = self._may_be_large()
             receive = OwnReceive(self.cycle, pauses=self.is_large)
             self.cycle.receive = receive  # type: ignore[method-assign, assignment]
-            self.scope.setdefault("state", {})[IS_SLOW] = lambda: self.flow.write_paused
+            flow = self.flow
+            self.scope.setdefault("state", {})[IS_SLOW] = lambda: flow.write_paused
             if self.is_large:
                 self.flow.pause_reading()
 
@@ -148,20 +150,22 @@ class _Parts:
 
 class OwnReceive:
     """The `receive` of a request on our own protocol: ASGI's, and two short cuts for who knows it. `pauses`: a part of
-    the body that was there already is handed out without reading the next one."""
+    the body that was there already is handed out without reading the next one. Its cycle holds it, and must not be held
+    by it: of two that hold each other nobody but the garbage collector would let go."""
 
-    __slots__ = ("_cycle", "_handed_out", "_original", "_pauses", "_when_gone")
+    __slots__ = ("_handed_out", "_of", "_pauses", "_when_gone")
 
     def __init__(self, cycle: RequestResponseCycle, *, pauses: bool) -> None:
-        self._cycle = cycle
-        self._original = cycle.receive
+        self._of = ref(cycle)
         self._pauses = pauses
         self._handed_out = False
         self._when_gone: Callable[[], object] | None = None
 
     async def __call__(self) -> Message:
-        cycle = self._cycle
-        message: Message = await self._original()  # type: ignore[assignment]
+        cycle = self._of()
+        if cycle is None:
+            return {"type": "http.disconnect"}
+        message: Message = await RequestResponseCycle.receive(cycle)  # type: ignore[assignment]
         if message["type"] == "http.request":
             cycle.body = cast(bytearray, _Parts())
             self._handed_out = self._handed_out or not message["more_body"]
@@ -174,8 +178,8 @@ class OwnReceive:
 
     def whole_body(self) -> bytes | None:
         """The body, where all of it is here and nothing of it was handed out yet: no task need wait for it."""
-        cycle = self._cycle
-        if self._handed_out or cycle.more_body or cycle.response_complete:
+        cycle = self._of()
+        if cycle is None or self._handed_out or cycle.more_body or cycle.response_complete:
             return None
         self._handed_out = True
         body, cycle.body = bytes(cycle.body), cast(bytearray, _Parts())
@@ -184,10 +188,11 @@ class OwnReceive:
     def when_gone(self, tell: Callable[[], object]) -> None:
         """Call `tell` once the caller has hung up, at once where it has, and without a task that waits for it."""
         self._when_gone = tell
-        if self._cycle.disconnected:
+        cycle = self._of()
+        if cycle is None or cycle.disconnected:
             tell()
         else:
-            self._cycle.flow.resume_reading()
+            cycle.flow.resume_reading()
 
     def gone(self) -> None:
         """The caller has hung up."""

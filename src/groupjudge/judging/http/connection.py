@@ -101,6 +101,7 @@ class Connection(asyncio.Protocol):
         else:
             self._lose(str(error), type(error).__name__)
         self._on_lost(self)
+        del self._parser  # it and this connection hold each other
 
     # -- what the parser tells ---------------------------------------------------------------------------------------
 

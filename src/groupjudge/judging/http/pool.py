@@ -82,6 +82,7 @@ class Pool:
             timer.cancel()
             self._used.discard(connection)
             self._put_back(connection, loop.time())
+            del waiter  # it holds the error that it raised, and that this frame
 
     def _take(self, now: float) -> Connection | None:
         while self._idle:
@@ -153,6 +154,7 @@ class Pool:
             self._lookup = None
             if not lookup.done():
                 lookup.set_result(None)  # whoever waits looks on
+            del lookup  # as in `_ask`
 
     def _forget(self, connection: Connection) -> None:
         self._idle.pop(connection, None)
