@@ -102,6 +102,31 @@ def test_what_is_no_data_is_an_error() -> None:
         encoded({"x": object()})
 
 
+def test_what_parts_of_messages_hold_beside_data_is_left_out() -> None:
+    """A4, J21: trainers put images into the messages; the judge is only shown that they are there."""
+    image, frames = object(), [object(), object()]
+    parts = [
+        {"type": "image", "image": image, "size": [2, 3]},
+        {"type": "video", "video": frames, "fps": 2.0},
+        {"type": "audio", "audio": {"array": Array(0.5)}, "bytes": b"RIFF"},
+        {"type": "image_url", "image_url": {"url": "http://x/y.png"}},
+        {"type": "text", "text": "What is this?"},
+        "and this?",
+    ]
+    kept = [
+        {"type": "image", "size": [2, 3]},
+        {"type": "video", "fps": 2.0},
+        {"type": "audio"},
+        *parts[3:],
+    ]
+    messages: list[Any] = [{"role": "system", "content": "Look."}, {"role": "user", "content": parts}]
+    shown = [messages[0], {"role": "user", "content": kept}]
+    assert member(question=messages)["responses_create_params"]["input"] == shown
+    assert member(answer=messages[1:])["response"]["output"][0]["content"][0] == {"type": "image", "size": [2, 3]}
+    sent = json.loads(group_body(messages, [messages, "A"], None, 0, None))
+    assert (sent["question"], sent["answers"]) == (shown, [shown, "A"])
+
+
 def test_real_arrays() -> None:
     """A4: of numpy, where it is installed."""
     numpy = pytest.importorskip("numpy")

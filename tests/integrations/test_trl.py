@@ -120,6 +120,16 @@ async def test_messages_are_judged_as_their_texts(address: str) -> None:
     assert rewards == rewards_of("q", list("abcd"))
 
 
+@pytest.mark.parametrize("whole_groups", [False, True])
+async def test_prompts_may_hold_images(address: str, whole_groups: bool) -> None:
+    """A7, J21: as the trainer of a model that sees puts them there; the judge is shown that there is one."""
+    parts = [{"type": "image", "image": object()}, {"type": "text", "text": "q"}]
+    completions = [[{"role": "assistant", "content": [{"type": "text", "text": text}]}] for text in "abcd"]
+    reward = GroupReward(address, whole_groups=whole_groups)
+    rewards = await Trainer().calls(reward, [[{"role": "user", "content": parts}]] * 4, completions)
+    assert rewards == rewards_of("[image]q", list("abcd"))
+
+
 async def test_a_batch_that_is_not_laid_out_by_prompt_is_refused(address: str) -> None:
     """A7: nothing is judged against answers to another question."""
     with pytest.raises(ValueError, match="slots 1 and 2 of one group have different prompts"):

@@ -94,6 +94,15 @@ async def test_the_last_row_counts(address: str) -> None:
     assert [one["reward_score"] for one in said] == rewards_of("q", TEXTS)
 
 
+async def test_prompts_may_hold_images(address: str) -> None:
+    """A8, J21: as verl's data set puts them there; the judge is shown that there is one."""
+    parts = [{"type": "image", "bytes": b"PNG", "image": object()}, {"type": "text", "text": "q"}]
+    prompt = [{"role": "user", "content": parts}]
+    rows = [row(text, "images", session_id=slot, raw_prompt=prompt) for slot, text in enumerate(TEXTS)]
+    said = await scored([manager(address)], rows)
+    assert [one["reward_score"] for one in said] == rewards_of("[image]q", TEXTS)
+
+
 async def test_a_sequence_beside_longer_ones_is_judged_whole(address: str) -> None:
     """A8: verl pads the mask to the longest sequence of a sample, so that its end is not below the response; the length
     is told apart."""

@@ -31,7 +31,7 @@ def member_body(
     if slot is None and member_id is None and size is not None and whole_number("size", size) > 1:
         raise ValueError("name the member: by its slot (0 to size - 1), or by a member_id of your own")
     fields: dict[str, object] = {
-        "responses_create_params": {"input": question},
+        "responses_create_params": {"input": _shown(question)},
         "response": response(answer),
         "_ng_group_id": text("group_id", group_id),
         "_ng_group_attempt": whole_number("attempt", attempt),
@@ -49,9 +49,9 @@ def group_body(
     """The body of `POST /v1/judge`. Raises TypeError."""
     if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Iterable):
         raise TypeError(f"answers must be a list with one answer for each member, not {answers!r:.80}")
-    listed = [_checked(f"answers[{slot}]", answer) for slot, answer in enumerate(answers)]
+    listed = [_shown(_checked(f"answers[{slot}]", answer)) for slot, answer in enumerate(answers)]
     fields: dict[str, object] = {
-        "question": question,
+        "question": _shown(question),
         "answers": listed,
         "id": None if group_id is None else text("group_id", group_id),
         "attempt": whole_number("attempt", attempt),
@@ -83,6 +83,35 @@ def _data(value: Any) -> object:
     raise TypeError(f"a value of type {type(value).__name__!r} is no JSON data")
 
 
+def _shown(said: object) -> object:
+    """A question or an answer; in the parts of its messages only what is data. Trainers put images there, for the model
+    that they train; a judge is told that there was one."""
+    return _shown_messages(said) if isinstance(said, list | tuple) else said
+
+
+def _shown_messages(messages: Sequence[Any]) -> list[Any]:
+    return [_shown_message(one) if isinstance(one, Mapping) else one for one in messages]
+
+
+def _shown_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list | tuple) or all(map(_is_data, content)):
+        return message
+    parts = [
+        {name: value for name, value in part.items() if _is_data(value)} if isinstance(part, Mapping) else part
+        for part in content
+    ]
+    return {**message, "content": parts}
+
+
+def _is_data(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_data, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_data, value))
+    return value is None or isinstance(value, str | int | float)
+
+
 def text(name: str, value: object) -> str:
     """A text that names something. Raises TypeError."""
     if not isinstance(value, str):
@@ -105,7 +134,7 @@ def response(answer: Answer) -> Mapping[str, Any]:
     _checked("answer", answer)
     if isinstance(answer, str):
         return of_text(str(answer))
-    return answer if isinstance(answer, Mapping) else of_messages(answer)
+    return answer if isinstance(answer, Mapping) else of_messages(_shown_messages(answer))
 
 
 def _checked(name: str, answer: object) -> object:
