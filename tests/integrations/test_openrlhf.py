@@ -16,7 +16,7 @@ from tests.e2e.groups import rewards_of
 from tests.e2e.serving import Server, environment
 
 from groupjudge import DeadlinePassed
-from groupjudge.integrations.openrlhf import Arrivals, GroupReward
+from groupjudge.integrations.openrlhf import Arrivals, GroupReward, answer_in
 
 from .conftest import REFUSED, PickyJudge
 
@@ -87,6 +87,40 @@ async def test_special_tokens_around_the_texts_are_not_judged(address: str) -> N
     assert reward.texts("<s>Why?Because.<|im_end|></s>", "Why?", 7) == ("Why?!7", "Because.")
     with pytest.raises(ValueError, match="does not hold its prompt"):
         reward.texts("Because.", "Why?", 7)
+
+
+CHAT = "<|user|>Why is the sky blue ?<|assistant|>"
+SHOTS = "Q: Why ?\nAnswer: so.\n\nQ: How ?\nAnswer: so.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query"),
+    [
+        (CHAT, CHAT[10:] + "It is."),
+        (CHAT, "<s>" + CHAT[10:] + "It is."),
+        (CHAT, "\ufffd" + CHAT[-14:] + "It is."),
+        (CHAT, CHAT.replace(" ?", "?") + "It is."),
+        (CHAT, CHAT.replace("Why", "<img>" * 100 + "Why") + "It is."),
+        (SHOTS, SHOTS.replace(" ?", "?") + "It is."),
+        ("Why ?", "Why ?It is."),
+    ],
+)
+@pytest.mark.parametrize("echo", [False, True])
+def test_the_answer_is_what_follows_the_prompt_that_went_through_a_tokenizer(
+    prompt: str, query: str, echo: bool
+) -> None:
+    """A9: OpenRLHF cuts off the beginning of a long prompt; tokenizers change spaces, and put in what an image is; the
+    answer may repeat the prompt's end."""
+    text = f"It is.{prompt[-14:]}" if echo else "It is."
+    assert answer_in(query.removesuffix("It is.") + text, prompt) == text
+
+
+@pytest.mark.parametrize("query", ["It is.", "", "<|assistant|"])
+def test_a_query_without_its_prompt_is_refused(query: str) -> None:
+    """A9: so no answer is judged that is none."""
+    for prompt in (CHAT, "Why ?", "It is not."):
+        with pytest.raises(ValueError, match="does not hold its prompt"):
+            answer_in(query, prompt)
 
 
 async def test_more_calls_may_wait_than_a_loop_has_threads_for(address: str) -> None:

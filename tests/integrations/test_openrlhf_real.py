@@ -75,13 +75,13 @@ class Engine:
         )
 
 
-async def generated(agent: ModuleType, endpoint: str) -> dict[str, list[dict[str, Any]]]:
+async def generated(agent: ModuleType, endpoint: str, longest: int = 1024) -> dict[str, list[dict[str, Any]]]:
     """The samples of all prompts, as the engine's actor makes them."""
     executor, engine = agent.SingleTurnAgentExecutor([endpoint]), Engine()
     parameters = SimpleNamespace(max_tokens=32, logprobs=None)
 
     async def sample(prompt: str) -> dict[str, Any]:
-        return await executor.execute(prompt, "label", parameters, 1024, Tokenizer(), engine)
+        return await executor.execute(prompt, "label", parameters, longest, Tokenizer(), engine)
 
     made = await asyncio.gather(*(sample(prompt) for prompt in PROMPTS for _ in range(SAMPLES)))
     return {prompt: [one for one in made if one["prompt"] == prompt] for prompt in PROMPTS}
@@ -90,7 +90,7 @@ async def generated(agent: ModuleType, endpoint: str) -> dict[str, list[dict[str
 def check(samples: dict[str, list[dict[str, Any]]]) -> None:
     """Each sample has the reward of its own answer, whichever of the two came first."""
     for prompt, made in samples.items():
-        texts = [Tokenizer().decode(one["observation_tokens"]).removeprefix(prompt) for one in made]
+        texts = [Tokenizer().decode(one["observation_tokens"])[one["action_ranges"][0][0] :] for one in made]
         assert sorted(texts) == [" answer 0", " answer 1"]
         orders = [rewards_of(prompt, texts), rewards_of(prompt, texts[::-1])[::-1]]
         assert [one["reward"][0] for one in made] in orders
@@ -106,6 +106,19 @@ async def test_the_example_file_gives_rewards(
     monkeypatch.setenv("SAMPLES", str(SAMPLES))
     endpoint = str(ROOT / "examples" / "openrlhf_reward.py")
     check(await asyncio.to_thread(asyncio.run, generated(agent, endpoint)))
+
+
+async def test_prompts_that_are_cut_off_have_rewards(
+    agent: ModuleType, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A9: OpenRLHF cuts off the beginning of a prompt that leaves no room for an answer."""
+    monkeypatch.setenv("REWARD_SERVER", server.address)
+    monkeypatch.setenv("SAMPLES", str(SAMPLES))
+    monkeypatch.setattr(
+        sys.modules[__name__], "PROMPTS", [f"why ever is it so, number {number}?" for number in range(3)]
+    )
+    endpoint = str(ROOT / "examples" / "openrlhf_reward.py")
+    check(await asyncio.to_thread(asyncio.run, generated(agent, endpoint, longest=32 + 20)))
 
 
 async def test_the_http_form_gives_rewards(agent: ModuleType, server: Server) -> None:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import logging
 import math
+import re
 import threading
 import time
 from collections import defaultdict
@@ -28,6 +29,10 @@ log = logging.getLogger(__name__)
 END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "</s>", "<eos>")
 _THREADS = 1024
 _HUNG_UP_S = 60.0
+_LEAST_FOUND = 8
+"""So many characters of a prompt's end must at least be found in a query."""
+_BEGINNING = re.compile("(<[^<>]*>|\ufffd)*")
+"""What may stand before a prompt whose beginning is cut off: tokens that begin a text, a part of a character."""
 
 
 class Seat(NamedTuple):
@@ -91,9 +96,7 @@ class _Adapter:
             raise ValueError("the prompt is empty: answers are put into groups by their prompts, so each needs one")
         if query is None:
             return self._question(prompt, label), ""
-        _, found, answer = query.partition(prompt)
-        if not found:
-            raise ValueError(f"the query does not hold its prompt: {query[:200]!r}")
+        answer = answer_in(query, prompt)
         while ending := next((token for token in self._end_tokens if answer.endswith(token)), None):
             answer = answer.removesuffix(ending)
         return self._question(prompt, label), answer
@@ -115,6 +118,25 @@ class _Adapter:
                 why,
             )
         return self._no_reward, 1.0
+
+
+def answer_in(query: str, prompt: str) -> str:
+    """What follows the prompt in a query. The query went through the model's tokens: the beginning of a long prompt may
+    be cut off there, and a tokenizer may have changed a character, or put in what stands for an image. So where the
+    whole prompt is not found, as much of its end as there is. Raises ValueError where that is next to nothing."""
+    _, found, answer = query.partition(prompt)
+    if found:
+        return answer
+    least, most = 0, len(prompt)
+    while least < most:  # if an end is there, so are the shorter ones
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if prompt[-middle:] in query else (least, middle - 1)
+    if least < min(_LEAST_FOUND, len(prompt)):
+        raise ValueError(f"the query does not hold its prompt: {query[:200]!r}")
+    ends = [match.end() for match in re.finditer(re.escape(prompt[-least:]), query)]
+    if _BEGINNING.fullmatch(query[: ends[0] - least]):  # all before it was cut off
+        return query[ends[0] :]
+    return query[min(ends, key=lambda end: abs(end - len(prompt))) :]
 
 
 ALONE = "groups of one: an answer is judged by comparison with others (samples_per_prompt)"
