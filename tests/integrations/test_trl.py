@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import pickle
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.e2e.groups import rewards_of
+from tests.e2e.serving import ROOT, SRC, Server, environment
 
 from groupjudge import AsyncClient, DeadlinePassed, Refusal, Rewarded
 from groupjudge.integrations.trl import GroupReward, Seat, seats
@@ -64,6 +67,23 @@ async def test_members_of_a_group_meet_though_they_sit_in_two_processes(address:
     ranks = [Trainer(rank, 2).calls(GroupReward(address, run="two"), *slices[rank]) for rank in (0, 1)]
     first, second = await asyncio.gather(*ranks)
     assert [*first, *second] == expected(PROMPTS, COMPLETIONS, 4)
+
+
+async def test_a_process_with_few_files_gets_all_rewards(server: Server) -> None:
+    """A7: answers that wait hold no connections that those lack on which their groups wait."""
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64));"
+        "from tests.integrations.test_trl import Trainer; from groupjudge.integrations.trl import GroupReward;"
+        "prompts = [f'q{place // 4}' for place in range(200)];"
+        "reward = GroupReward(sys.argv[1], deadline_s=100);"
+        "print(reward(prompts, list(map(str, range(200))), log_metric=Trainer().log_metric))"
+    )
+    env = environment(PYTHONPATH=f"{SRC}:{ROOT}")
+    command = (sys.executable, "-c", code, server.address)
+    process = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    prompts = [f"q{place // 4}" for place in range(200)]
+    assert json.loads(said) == expected(prompts, list(map(str, range(200))), 4)
 
 
 async def test_every_call_makes_groups_of_its_own(address: str, judge: PickyJudge) -> None:

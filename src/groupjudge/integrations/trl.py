@@ -2,8 +2,8 @@
 
 The trainer calls its reward functions once for each batch of generations, in every process, with that process's slice
 of the batch. The G answers to a prompt are neighbours in the whole batch, but a slice may end in the middle of a group.
-So each process works out where its answers sit, and the members of a group meet at the server. `AsyncGRPOTrainer` calls
-them with one whole group instead, in a process without the trainer.
+So each process works out where its answers sit. It sends a group that it has whole in one request; the members of
+another meet at the server. `AsyncGRPOTrainer` calls them with a whole group instead, in a process without the trainer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 
 
 _ALONE = "it is a group of one, and an answer is judged by comparison with others"
+
+
+_AT_ONCE = 256
+"""So many whole groups wait at once, each with a connection; a process may often have no more than 1,024 files."""
 
 
 class Seat(NamedTuple):
@@ -105,7 +109,7 @@ class GroupReward:
         """The rewards of answers that are a group."""
         if any(prompt != prompts[0] for prompt in prompts):
             raise ValueError("a call has different prompts, and is no group: whole_groups is not for this trainer")
-        return _finished(self._judged(prompts[0], completions, f"{self._run or 'trl'}/{uuid4().hex}"))
+        return _finished(self._whole(prompts[0], completions, f"{self._run or 'trl'}/{uuid4().hex}"))
 
     def _slice(self, prompts: Sequence[Any], completions: Sequence[Any], log_metric: object) -> list[float | None]:
         """The rewards of this process's answers."""
@@ -121,11 +125,28 @@ class GroupReward:
         _check_neighbours(own, prompts)
         batch = f"{self._run_id(processes)}/{mode}/{self._calls[mode]}"
         self._calls[mode] += 1
-        calls = [
-            self._reward(prompt, answer, f"{batch}/{seat.group}", group_size, seat.slot)
-            for prompt, answer, seat in zip(prompts, completions, own, strict=True)
-        ]
-        return _finished(_all(calls))
+        return _finished(self._all(batch, group_size, list(zip(own, prompts, completions, strict=True))))
+
+    async def _all(self, batch: str, size: int, rows: Sequence[tuple[Seat, Any, Any]]) -> list[float | None]:
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def whole(prompt: Any, answers: Sequence[Any], group_id: str) -> list[float | None]:
+            async with free:
+                return await self._whole(prompt, answers, group_id)
+
+        async def parts(members: Sequence[tuple[Seat, Any, Any]], group_id: str) -> list[float | None]:
+            """At once, whatever else waits: another process waits for them."""
+            calls = [self._member(prompt, answer, group_id, size, seat.slot) for seat, prompt, answer in members]
+            return await asyncio.gather(*calls)
+
+        calls = []
+        for group, members in groupby(rows, lambda row: row[0].group):
+            (_, prompt, _), *_ = own = list(members)
+            group_id = f"{batch}/{group}"
+            calls.append(
+                whole(prompt, [answer for _, _, answer in own], group_id) if len(own) == size else parts(own, group_id)
+            )
+        return [reward for rewards in await asyncio.gather(*calls) for reward in rewards]
 
     def _run_id(self, processes: int) -> str:
         if self._run is None:
@@ -137,7 +158,7 @@ class GroupReward:
             self._run = names[0]
         return self._run
 
-    async def _judged(self, prompt: Any, answers: Sequence[Any], group_id: str) -> list[float | None]:
+    async def _whole(self, prompt: Any, answers: Sequence[Any], group_id: str) -> list[float | None]:
         if len(answers) == 1:  # the server would answer with its default score
             self._warn(group_id, _ALONE)
             return [None]
@@ -147,15 +168,14 @@ class GroupReward:
         except GroupFailed as error:
             self._warn(group_id, error.reason)
             return [None] * len(answers)
+        except Refusal as error:
+            raise self._known(group_id, error) from error
         for outcome in judged.outcomes:
             if isinstance(outcome, JudgeFailure):
                 self._warn(group_id, outcome.reason)
         return judged.rewards
 
-    async def _reward(self, prompt: Any, answer: Any, group_id: str, size: int, slot: int) -> float | None:
-        if size == 1:
-            self._warn(group_id, _ALONE)
-            return None
+    async def _member(self, prompt: Any, answer: Any, group_id: str, size: int, slot: int) -> float | None:
         answer = "" if answer is None else answer
         try:
             outcome = await self._client.verify(
@@ -165,13 +185,16 @@ class GroupReward:
             self._warn(group_id, error.reason)
             return None
         except Refusal as error:
-            raise type(error)(
-                f"the server knows group {group_id} already: run={self._run!r} was used before. Give each start a run "
-                f"of its own, or none, and one is made up. (slot {slot}: {error.code})"
-            ) from error
+            raise self._known(group_id, error) from error
         if isinstance(outcome, JudgeFailure):
             self._warn(group_id, outcome.reason)
         return outcome.reward
+
+    def _known(self, group_id: str, error: Refusal) -> Refusal:
+        return type(error)(
+            f"the server knows group {group_id} already: run={self._run!r} was used before. Give each start a run of "
+            f"its own, or none, and one is made up. ({error.code})"
+        )
 
     def _warn(self, group_id: str, why: str) -> None:
         if not self._has_warned:
@@ -199,10 +222,6 @@ def _check_neighbours(own: Sequence[Seat], prompts: Sequence[Any]) -> None:
                 f"slots {before.slot} and {after.slot} of one group have different prompts: this trainer does not lay "
                 "out its batches prompt by prompt"
             )
-
-
-async def _all(calls: Sequence[Coroutine[Any, Any, float | None]]) -> list[float | None]:
-    return await asyncio.gather(*calls)
 
 
 def _finished(work: Coroutine[Any, Any, list[float | None]]) -> list[float | None]:
