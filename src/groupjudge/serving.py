@@ -18,8 +18,9 @@ def settings_of(given: Iterable[Given], environ: Mapping[str, str]) -> Settings:
 
 
 def serve(settings: Settings, *, extras: Sequence[ExtraRoute] = (), on_listening: Callable[[str], None]) -> None:
-    """Serve, with further routes beside our own, until SIGTERM or SIGINT; must be called in the main thread.
-    `on_listening` gets the address once connections are accepted. Raises ConfigurationError."""
+    """Serve, with further routes beside our own, until SIGTERM or SIGINT; must be called in the main thread. The
+    process is to end after that: further such signals are ignored. `on_listening` gets the address once connections
+    are accepted. Raises ConfigurationError."""
     from groupjudge.service.run import serve as run
 
     run(settings, extras=extras, on_listening=on_listening)

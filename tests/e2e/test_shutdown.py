@@ -86,6 +86,17 @@ async def test_everything_at_once(serve: Serve, judge: TextJudge, group: Group, 
     assert [event["event"] for event in server.events()][-2:] == ["stopping", "stopped"]
 
 
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+async def test_signals_that_come_until_it_has_ended_do_no_harm(serve: Serve, number: int) -> None:
+    """L19, H13: a supervisor that repeats itself, or an impatient Ctrl-C, does not change the status."""
+    async with serve() as server:
+        while server.process.poll() is None:
+            server.signal(number)
+            await asyncio.sleep(0)
+        assert await server.ended() == 0
+        assert [event["event"] for event in server.events()][-2:] == ["stopping", "stopped"]
+
+
 async def test_a_reply_on_its_way_is_finished(serve: Serve, group: Group) -> None:
     """L19: its reader was slow, and has all of it before the process ends."""
     pair = replace(group, size=2)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 
 import pytest
+import uvicorn
 
 from groupjudge.errors import ConfigurationError
 from groupjudge.service.intake import Intake
-from groupjudge.service.run import _uvicorn_config, bind
+from groupjudge.service.run import _uvicorn_config, bind, running
 from groupjudge.settings import ServerSettings, Settings
 
 
@@ -51,3 +54,32 @@ def test_a_port_may_be_taken_again_at_once() -> None:
             first.setblocking(True)
             first.accept()[0].close()
     bind("127.0.0.1", port).close()
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_request_that_nobody_has_read_yet_when_the_listener_closes_is_answered(
+    monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    """L19: on a new connection, and on one that was idle; its caller does not meet an end without a word."""
+    tick = uvicorn.Server.on_tick
+    request = b"POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+
+    async with running(Settings(server=ServerSettings(port=0))) as address:
+        port = int(address.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        if used:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"}")).endswith(b'{"status":"ok"}')
+
+        async def tick_and_send(server: uvicorn.Server, counter: int) -> bool:
+            """Send in the very step that ends the server's waiting."""
+            over = await tick(server, counter)
+            if over:
+                writer.write(request)
+            return over
+
+        monkeypatch.setattr(uvicorn.Server, "on_tick", tick_and_send)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert json.loads(body)["code"] == "shutting_down"
+    writer.close()

@@ -51,8 +51,11 @@ from groupjudge.settings import Settings
 log = structlog.get_logger(__name__)
 
 KEEP_ALIVE_S = 75
+LAST_READ_S = 0.1
+"""So long after the listener closed what callers are sending is read, and answered."""
 BACKLOG = 4096
 _DESCRIPTORS_KEPT = 96
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 # The numbers of malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -65,6 +68,7 @@ def serve(settings: Settings, *, extras: Sequence[ExtraRoute] = (), on_listening
     """Serve until SIGTERM or SIGINT; `on_listening` gets the address once connections are accepted. `extras` are served
     beside our own routes.
 
+    The process is to end after that: further such signals are ignored, so that they do not change its exit status.
     Raises ConfigurationError where the configuration cannot be served (a port in use, a judge that cannot be built).
     """
     configure_logs()
@@ -77,13 +81,18 @@ def serve(settings: Settings, *, extras: Sequence[ExtraRoute] = (), on_listening
 async def _serve(settings: Settings, extras: Sequence[ExtraRoute], on_listening: Callable[[str], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with running(settings, extras) as address:
-        on_listening(address)
-        await stop.wait()
-        log.info("stopping")
-    log.info("stopped")
+    # Not the loop's own handlers: it takes them away at its end, and a signal that comes then would end the process.
+    afterwards = {number: signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set)) for number in _STOPPING}
+    try:
+        async with running(settings, extras) as address:
+            on_listening(address)
+            await stop.wait()
+            log.info("stopping")
+        log.info("stopped")
+        afterwards = dict.fromkeys(_STOPPING, signal.SIG_IGN)
+    finally:
+        for number, handler in afterwards.items():
+            signal.signal(number, handler)
 
 
 @asynccontextmanager
@@ -192,6 +201,16 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and read what was sent until then before connections without a request are closed: uvicorn
+        closes them at once, and a request that nobody had read yet would have no reply."""
+        for server in self.servers:
+            server.close()
+        for sock in sockets or []:
+            sock.close()
+        await asyncio.sleep(LAST_READ_S)
+        await super().shutdown(sockets)
 
     async def accepts(self, serving: asyncio.Task[None]) -> None:
         """Return once connections are accepted; raise what kept `serving` from it."""
