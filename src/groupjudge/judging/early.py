@@ -56,7 +56,10 @@ class EarlyJuror:
     async def compare(self, prepared: Early, pair: Pair) -> JudgeCall:
         """See `Comparer.compare`."""
         begun = None if prepared.group is None else prepared.group.taken(self, pair)
-        return await (self.judge.compare(prepared.prepared, pair) if begun is None else begun)
+        try:
+            return await (self.judge.compare(prepared.prepared, pair) if begun is None else begun)
+        finally:
+            del begun  # it holds the failure that it raised, and that this frame
 
 
 class EarlyRules(NamedTuple):
@@ -125,6 +128,8 @@ class EarlyGroup:
         finally:
             _completing.reset(before)
             await _cancelled(asked)
+            self._begun.clear()  # a failure of theirs holds the frames that it passed, and those this group
+            del asked
 
     def cancel(self) -> int:
         """Stop what is under way. Says how many calls were made in vain: all requests of a group that never came to be
@@ -140,6 +145,7 @@ class EarlyGroup:
     async def ended(self) -> None:
         """Return once no call is under way."""
         await _cancelled(self._begun.values())
+        self._begun.clear()  # as in `judge`
 
 
 def _looked_at(task: asyncio.Task[JudgeCall]) -> None:

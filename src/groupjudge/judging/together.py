@@ -28,6 +28,10 @@ async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as failures:
         failure = the_one_to_report(failures.exceptions)
         failures.__traceback__ = None
+    except BaseException as cancelled:
+        cancelled.__traceback__ = None  # asyncio's own frame holds it
+        del tasks, group
+        raise
     if failure is None:
         return [task.result() for task in tasks]
     try:

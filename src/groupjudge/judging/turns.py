@@ -29,8 +29,15 @@ class Turns:
     async def compare(self, prepared: TurnsGroup, pair: Pair) -> JudgeCall:
         """See `Comparer.compare`. The call says whose verdict it is. Where no juror gave one, J13 holds of all their
         tries: unreadable where one replied, else the failure of the first."""
-        unread: JudgeCall | None = None
         failures: list[JudgeFailed] = []
+        try:
+            return await self._first(prepared, pair, failures)
+        finally:
+            failures.clear()  # a failure holds the frames that it passed, and must not be held by one
+
+    async def _first(self, prepared: TurnsGroup, pair: Pair, failures: list[JudgeFailed]) -> JudgeCall:
+        """The call of the first juror that gives a verdict; of those before it, the `failures`."""
+        unread: JudgeCall | None = None
         for number in turns(pair, len(self._jurors)):
             try:
                 call = await self._jurors[number].compare(prepared[number], pair)
@@ -42,12 +49,9 @@ class Turns:
                 return call._replace(juror=number)
             self._left_out(number, JudgeFailed(call.problem, "unreadable verdict"))
             unread = unread or call._replace(juror=number)
-        if unread is not None:
-            return unread
-        try:
+        if unread is None:
             raise next((failed for failed in failures if not isinstance(failed, BudgetSpent)), failures[0])
-        finally:
-            failures.clear()  # an error must not be held by a frame that it holds
+        return unread
 
 
 def turns(pair: Pair, jurors: int) -> list[int]:

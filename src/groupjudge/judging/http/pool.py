@@ -116,6 +116,8 @@ class Pool:
             raise ConnectError(why, "ConnectTimeout") from None
         except OSError as error:  # a certificate that is not believed is one, too
             raise ConnectError(str(error), type(error).__name__) from None
+        finally:
+            del timeout  # it holds the task that may end with the error, and that this frame
         if self._closed:
             connection.close()
         return connection

@@ -95,6 +95,8 @@ class Proxied:
             raise ConnectError(str(error), type(error).__name__) from None
         except (aiohttp.ClientError, OSError) as error:
             raise LostError(str(error), type(error).__name__) from None
+        finally:
+            del timeout  # it holds the task that may end with the error, and that this frame
 
     async def close(self) -> None:
         """Close every connection."""
