@@ -382,6 +382,17 @@ def test_a_mapping_that_holds_itself_is_refused(file: Path, text: str) -> None:
     assert told(file)
 
 
+@pytest.mark.parametrize(
+    "doubling",
+    ["b{0}: &b{0} [*b{1}, *b{1}]", "b{0}: &b{0} {{x: *b{1}, y: *b{1}}}", "b{0}: &b{0} {{<<: [*b{1}, *b{1}]}}"],
+)
+def test_a_small_file_that_aliases_make_endless_is_refused(file: Path, doubling: str) -> None:
+    """H12: each doubles the one before, so that reading all of it would take for ever."""
+    lines = ["b0: &b0 {x: 1}", *(doubling.format(number, number - 1) for number in range(1, 39))]
+    file.write_text("\n".join(lines))
+    assert "holds more than 100000 values, those behind aliases included" in only(file)
+
+
 def test_a_value_on_the_command_line_that_cannot_be_read_is_told_with_its_key() -> None:
     """H12: broken YAML, and the same key twice in JSON."""
     assert only(None, {}, "group.size=[").startswith("group.size: is no valid YAML, line 1: ")

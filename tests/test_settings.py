@@ -427,6 +427,12 @@ def test_lists_overlap_by_less_than_they_hold() -> None:
     assert "judge.list_size: Input should be greater than or equal to 2" in refusal(judge={"list_size": 1})
 
 
+def test_a_pair_is_judged_so_often_that_its_calls_can_be_listed() -> None:
+    """H12, J2: a thousand times at most; a slip of the keyboard does not stop the server at its first group."""
+    assert Settings.model_validate({"comparison": {"judges_per_pair": 1000}})
+    assert "comparison.judges_per_pair: Input should be less than or" in refusal(comparison={"judges_per_pair": 1001})
+
+
 def test_lists_have_no_pairs_to_choose() -> None:
     """F9: what would be ignored without a word is an error; replicas may be asked for lists, a panel not."""
     listwise = {"format": "listwise"}

@@ -331,7 +331,7 @@ class ComparisonSettings(_Section):
     """
 
     strategy: Literal["circular", "all_pairs", "circulant", "adaptive"] = "circular"
-    judges_per_pair: Count = 1
+    judges_per_pair: Annotated[int, Field(ge=1, le=1000)] = 1
     calls_per_answer: Count = 3
     both_orders: bool = False
     budget_calls: Count | None = None

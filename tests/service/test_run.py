@@ -39,11 +39,15 @@ def test_a_port_is_bound_exclusively() -> None:
                 sharing.bind(("127.0.0.1", port))
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "300.1.1.1"])
+@pytest.mark.parametrize(
+    "host", ["192.0.2.1", "no.such.host.invalid", "300.1.1.1", "a\0", "a\nb", "\u00e9" * 70, "a" * 9_000]
+)
 def test_a_host_that_is_not_here(host: str) -> None:
-    """H13: an address of others, a name that nobody has, no address at all."""
-    with pytest.raises(ConfigurationError, match=r"server\.host"):
+    """H13: an address of others, a name that nobody has or can have, no address at all; one line that is not long."""
+    with pytest.raises(ConfigurationError, match=r"server\.host") as caught:
         bind(host, 0)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
 
 
 def test_a_port_may_be_taken_again_at_once() -> None:

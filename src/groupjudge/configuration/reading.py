@@ -19,6 +19,7 @@ DEEPEST = 40
 """Levels of nesting; an alias of YAML can make a mapping that holds itself."""
 
 _FILE_BYTES = 4 * 1024 * 1024
+_MOST_VALUES = 100_000
 
 
 class Unreadable(Exception):
@@ -51,7 +52,7 @@ def _yaml() -> YAML:
 def read_yaml(text: str) -> tuple[Any, Mapping[Keys, int]]:
     """The value of a YAML text, and the line (from 1) of each path of keys in it. Raises Unreadable."""
     try:
-        lines = dict(_key_lines((), _yaml().compose(text)))
+        lines = _lines(_yaml().compose(text))
         return _yaml().load(text), lines
     except DuplicateKeyError as error:  # spelled in two ways, such as 1 and 0x1; its text quotes the values
         raise Unreadable("holds a key twice; keep one") from error
@@ -64,6 +65,16 @@ def read_yaml(text: str) -> tuple[Any, Mapping[Keys, int]]:
         raise Unreadable(f"is nested deeper than {DEEPEST} levels") from error
     except ValueError as error:
         raise Unreadable("is no valid YAML: a number or date in it cannot be read") from error
+
+
+def _lines(document: Node | None) -> dict[Keys, int]:
+    """The line of each path of keys. A few aliases of aliases stand for more than can ever be read."""
+    lines: dict[Keys, int] = {}
+    for keys, line in _key_lines((), document):
+        if len(lines) == _MOST_VALUES:
+            raise Unreadable(f"holds more than {_MOST_VALUES} values, those behind aliases included: no configuration")
+        lines[keys] = line
+    return lines
 
 
 def _key_lines(keys: Keys, node: Node | None) -> Iterator[tuple[Keys, int]]:

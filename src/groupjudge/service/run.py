@@ -55,6 +55,7 @@ LAST_READ_S = 0.1
 """So long after the listener closed what callers are sending is read, and answered."""
 BACKLOG = 4096
 _DESCRIPTORS_KEPT = 96
+_LONGEST_HOST = 253
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 # The numbers of malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -163,11 +164,12 @@ def bind(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, TypeError, ValueError) as error:  # the latter two: a text that can be no name
         sock.close()
-        why = error.strerror or str(error)
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        shown = host if host.isprintable() and len(host) <= _LONGEST_HOST else repr(host[:_LONGEST_HOST])
         raise PortTakenError(
-            f"cannot listen on {host}:{port}: {why}; choose another server.port or server.host"
+            f"cannot listen on {shown}:{port}: {why}; choose another server.port or server.host"
         ) from None
     sock.setblocking(False)
     return sock
