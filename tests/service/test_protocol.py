@@ -95,6 +95,40 @@ async def test_a_whole_body_is_handed_out_before_its_caller_is_gone(parts: list[
     assert heard[-1] == {"type": "http.disconnect"}
 
 
+UPGRADES = [
+    b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n",
+    b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n",
+]
+
+
+@pytest.mark.parametrize("offer", UPGRADES)
+@pytest.mark.parametrize("cut", [3, 20, -6, -2, 1000])
+async def test_an_offer_to_speak_another_protocol_is_declined_and_the_request_is_read(offer: bytes, cut: int) -> None:
+    """H10a: `curl --http2` and Java's client make it with every first request; its body is no less a body, and what
+    comes behind it no less a request."""
+    wire = Wire()
+    data = HEAD.replace(b"Content", offer + b"Content") + b"body" + HEAD + b"next"
+    for part in (data[:cut], data[cut:]):
+        if part:
+            wire.protocol.data_received(part)
+    await until(lambda: bool(wire.heard and wire.heard[0]))
+    assert wire.heard == [[{"type": "http.request", "body": b"body", "more_body": False}]]
+    assert [len(cycle.scope["headers"]) for cycle, _ in wire.protocol.pipeline] == [2]
+    assert not wire.transport.written
+    wire.hang_up()
+    await wire.ended()
+
+
+async def test_a_tunnel_is_no_offer() -> None:
+    """H5: CONNECT has no body, and the application says that it is not allowed."""
+    wire = Wire()
+    wire.protocol.data_received(b"CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n")
+    await until(lambda: bool(wire.heard and wire.heard[0]))
+    assert wire.heard == [[{"type": "http.request", "body": b"", "more_body": False}]]
+    wire.hang_up()
+    await wire.ended()
+
+
 async def test_in_the_same_instant_too() -> None:
     """L8: bytes and hang-up come before the application had a turn."""
     wire = Wire()

@@ -1,9 +1,11 @@
-"""uvicorn's HTTP protocol, but for two things that L8 asks for, and some that spare memory and time:
+"""uvicorn's HTTP protocol, but for what L8 and H10a ask for, and some things that spare memory and time:
 
 - a body that arrived whole is handed out though its caller has hung up before anybody asked for it: uvicorn says that
   the caller has gone, and lets the body go with it;
 - a caller that hangs up is known to have gone though it had sent more requests on its connection: uvicorn tells only
   the last of them, and reads no further once it has one that must wait;
+- an offer to go on in another protocol (`Upgrade: h2c`, which some clients make with every first request) is declined
+  by reading the request as if it were not there: the parser ends at such a head, and its body would be lost;
 - a large body is not read from its connection before somebody asks for it, and then only a little of it where much was
   read already: many that arrive at once would each hold as much as one read may bring (P6-P8);
 - a body is copied less often on its way in;
@@ -13,10 +15,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 from weakref import ref
 
+import httptools
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -39,8 +43,29 @@ class CarefulProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._unanswered: list[RequestResponseCycle] = []
+        self._incoming = b""
         self.is_large = False
         """Whether the body that comes may be a large one: it is read only as it is asked for."""
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        self._incoming = data
+        super().data_received(data)
+
+    def _should_upgrade(self) -> bool:
+        """Whether the request offers another protocol: uvicorn then leaves it to `handle_websocket_upgrade`."""
+        return self.parser.get_method() != b"CONNECT"
+
+    def handle_websocket_upgrade(self) -> None:
+        """Decline: read the same head again without the offer, and after it what came behind the head."""
+        offered = sys.exc_info()[1]
+        assert isinstance(offered, httptools.HttpParserUpgrade)
+        behind = self._incoming[offered.args[0] :]
+        version = self.parser.get_http_version().encode()
+        lines = [b" ".join((self.parser.get_method(), self.url, b"HTTP/" + version))]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join((*lines, b"", behind)))
 
     def on_headers_complete(self) -> None:
         """The request's task runs only after this, so it takes the new `receive`."""
