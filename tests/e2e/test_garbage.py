@@ -67,7 +67,9 @@ class TroubledJudge(TextJudge):
 
     def _say(self, request: Received) -> Reply:
         text = request.body.decode()
-        return next((reply for trouble, reply in TROUBLES.items() if trouble in text), None) or super()._say(request)
+        if (reply := next((reply for trouble, reply in TROUBLES.items() if trouble in text), None)) is not None:
+            return reply
+        return super()._say(request) if "input" in request.json else verdict()
 
 
 async def _verify(client: Client, name: str, **extra: Any) -> None:
@@ -130,7 +132,7 @@ async def _async(client: Client, name: str) -> None:
     for body in Group(name, size=2).bodies():
         await client.post("/verify", body, {"Prefer": "respond-async"})
     for slot in range(2):
-        assert (await client.get(f"/v1/groups/{name}/0/{slot}?wait_s=50")).status == 200
+        assert (await client.get(f"/v1/groups/{name}/0/{slot}?wait=50")).status == 200
 
 
 async def _judge(client: Client, name: str) -> None:
