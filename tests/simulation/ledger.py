@@ -55,7 +55,7 @@ def said_by(arrival: Arrival) -> Said:
 
 @dataclass
 class Session:
-    """What the edge knows of an open session: the member that it brought last."""
+    """What the edge knows of an open session: the member that it brought last, and the how-manieth arrival that was."""
 
     episode: Episode
     restored: bool = False
@@ -63,6 +63,7 @@ class Session:
     member: Member | None = None
     said: Said | None = None
     changed: float = 0.0
+    number: int = 0
 
 
 @dataclass
@@ -161,6 +162,7 @@ class Ledger:
         self.recorded = recorded
         self.recorded_groups = {member[:2] for member in recorded}
         self.retired: dict[str, int] = {}
+        self.numbers: dict[int, int] = {}
         self.in_flight: dict[int, Request] = {}
         self.ending: list[str] = []
         self.is_open = False
@@ -414,15 +416,23 @@ class Ledger:
         named = self.session_of(request.session, request.episode)
         demand(session == named, "a member was brought in a session that the request does not name")
         member = member_of(arrival)
+        number = self.numbers[arrival.material] = len(self.numbers) + 1  # type: ignore[index]
         for older in [each for each in self.held if each.key == member.key and each.attempt < member.attempt]:
             del self.held[older]
         if named is not None:
             this = self.sessions[named]
             if this.member in self.held and this.member != member:
                 self.held[this.member].sessions.discard(named)
-            this.member, this.said, this.changed = member, said_by(arrival), self.now
+            this.member, this.said, this.changed, this.number = member, said_by(arrival), self.now, number
             if member in self.held:
                 self.held[member].sessions.add(named)
+
+    def begins_with(self, group: tuple[GroupKey, Attempt], serials: Iterable[int]) -> None:
+        """These answers make a run of the group: what was brought before them went with an earlier one (C4)."""
+        first = min(self.numbers[serial] for serial in serials)
+        for each in self.sessions.values():
+            if each.member is not None and each.member[:2] == group and each.number < first:
+                each.member = each.said = None
 
 
 class LifeChecker(Checker):
@@ -447,6 +457,7 @@ class LifeChecker(Checker):
             run, _, arrival = self.judged[material]  # type: ignore[index]
             self.ledger.issued[float(material)] = (arrival, self.ledger.life, run)  # type: ignore[arg-type]
         group = self.group_of[effect.run] = (effect.key, effect.attempt)
+        self.ledger.begins_with(group, effect.materials)  # type: ignore[arg-type]
         demand(group not in self.ledger.recorded_groups, "a group was judged again whose outcome a caller had recorded")
         standing = [m for m, held in self.ledger.held.items() if m[:2] == group and held.sessions]
         demand(not standing, "a group was judged again whose outcome a checkpoint held")
