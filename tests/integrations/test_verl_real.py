@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,35 @@ async def test_the_configured_manager_scores_a_batch(address: str) -> None:
         assert line[len(text) - 1] == pytest.approx(reward)
         assert sum(line) == pytest.approx(reward)
     assert len(data) == 3
+
+
+def scored_on_ray(address: str, model: Path) -> list[float]:
+    """The rewards of a group from verl's own workers, which are processes of Ray."""
+    import ray
+    from omegaconf import open_dict
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+    from verl.experimental.reward_loop import RewardLoopManager
+
+    characters = Tokenizer(models.WordLevel({chr(code): code for code in range(128)}, unk_token="?"))
+    characters.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=characters).save_pretrained(model)
+    config = settings(address)
+    with open_dict(config):
+        config.actor_rollout_ref.model.path = config.actor_rollout_ref.model.tokenizer_path = str(model)
+        config.reward.num_workers = 2
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        scores = RewardLoopManager(config).compute_rm_score(batch("ray", "q")).batch["rm_scores"]
+    finally:
+        ray.shutdown()
+    return scores.sum(dim=1).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_group_meets_though_two_processes_of_ray_score_it(address: str, tmp_path: Path) -> None:
+    """A8: three samples for two workers; verl pads them with one more, which is an exact duplicate."""
+    assert await asyncio.to_thread(scored_on_ray, address, tmp_path) == pytest.approx(rewards_of("q", TEXTS))
 
 
 async def test_a_sample_of_several_sequences_is_judged_by_its_last(address: str) -> None:
