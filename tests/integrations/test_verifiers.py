@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,3 +152,9 @@ async def test_an_answer_that_is_none_is_an_empty_one(address: str) -> None:
     traces[1].last_reply = None
     await GroupReward(address).judge_episode(task("q"), SimpleNamespace(traces=traces))
     assert [trace.rewards["groupjudge"] for trace in traces] == expected
+
+
+async def test_it_may_be_handed_to_another_process(address: str) -> None:
+    """A11: an environment may run in a worker; its rubric goes there pickled."""
+    reward = pickle.loads(pickle.dumps(GroupReward(address)))
+    assert await reward(["q"] * 2, ["a", "b"], states(2)) == rewards_of("q", ["a", "b"])

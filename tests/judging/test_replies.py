@@ -172,6 +172,10 @@ def test_an_error_that_is_null_is_none() -> None:
     [
         ({"prompt_tokens": 3, "completion_tokens": 4, "input_tokens": 3, "output_tokens": 4}, (3, 4)),
         ({"prompt_tokens": -3, "completion_tokens": True, "input_tokens": "3", "output_tokens": None}, (0, 0)),
+        (
+            {"prompt_tokens": 10**400, "completion_tokens": 2**70, "input_tokens": 10**400, "output_tokens": 2**70},
+            (0, 0),
+        ),
         (None, (0, 0)),
         ([1], (0, 0)),
     ],

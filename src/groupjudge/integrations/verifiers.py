@@ -43,7 +43,7 @@ class GroupReward:
         self._client = AsyncClient(base_url, token=token, deadline_s=deadline_s)
         self._principle = principle
         self._question = question or prompt_of
-        self._answer = answer or (lambda trace: trace.last_reply)
+        self._answer = answer or _last_reply
         self._has_warned = False
 
     async def __call__(
@@ -120,6 +120,10 @@ def _check_group(prompts: Sequence[Any], completions: Sequence[Any], states: Seq
         raise ValueError(f"prompts, completions and states must be equally many, not {counts}")
     if any(plain(prompt) != plain(prompts[0]) for prompt in prompts):
         raise ValueError("the rollouts of one group have different prompts: a group is the answers to one prompt")
+
+
+def _last_reply(trace: Any) -> Any:
+    return trace.last_reply
 
 
 def prompt_of(task: Any) -> Any:

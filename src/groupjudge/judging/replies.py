@@ -15,6 +15,8 @@ import msgspec
 CUT_SHORT = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of a chat completion whose text does not end where the judge wanted it to."""
 _DEFAULT_ERROR_STATUS = 502
+_MOST_TOKENS = 1 << 40
+"""A count beyond this is none: it would break every sum that it went into."""
 
 
 class Reply(NamedTuple):
@@ -134,4 +136,4 @@ def _usage(reply: Mapping[str, Any], *names: str) -> tuple[int, ...]:
     if not isinstance(usage, dict):
         return (0, 0)
     counts = (usage.get(name) for name in names)
-    return tuple(count if type(count) is int and count > 0 else 0 for count in counts)
+    return tuple(count if type(count) is int and 0 < count <= _MOST_TOKENS else 0 for count in counts)
