@@ -44,12 +44,13 @@ class Transport(asyncio.Transport):
 class Wire:
     """A connection: what the application was given is in `heard`, one list a request."""
 
-    def __init__(self, asks: asyncio.Event | None = None) -> None:
+    def __init__(self, asks: asyncio.Event | None = None, idle_s: float = 75) -> None:
         self.heard: list[list[Message]] = []
         self._asks = asks
         config = uvicorn.Config(self._app, interface="asgi3", loop="none", ws="none", lifespan="off", log_config=None)
         config.load()
         self.protocol = CarefulProtocol(config, ServerState(), {})
+        self.protocol.timeout_keep_alive = idle_s  # type: ignore[assignment]
         self.transport = Transport()
         self.protocol.connection_made(self.transport)
 
@@ -93,6 +94,34 @@ async def test_a_whole_body_is_handed_out_before_its_caller_is_gone(parts: list[
     assert [message["more_body"] for message in bodies][-1] is False
     assert [message["more_body"] for message in bodies].count(False) == 1
     assert heard[-1] == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize("sent", [b"", b"P", HEAD[:-2], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD[:30]])
+async def test_a_connection_on_which_no_head_comes_to_its_end_is_closed(sent: bytes) -> None:
+    """H10a: as an idle one is; not while a request is being answered."""
+    answers = asyncio.Event()
+    wire = Wire(answers, idle_s=0.001)
+    if sent:
+        wire.protocol.data_received(sent)
+    waits = wire.protocol.timeout_keep_alive_task
+    if sent.startswith(b"GET"):
+        assert waits is None
+        wire.hang_up()
+        answers.set()
+        await wire.ended()
+    else:
+        await until(lambda: wire.transport.closed)
+        wire.hang_up()
+    assert wire.protocol.timeout_keep_alive_task is None
+
+
+async def test_nothing_is_left_of_a_silent_connection_that_broke() -> None:
+    """H10a: its timer goes with it."""
+    wire = Wire()
+    timer = wire.protocol.timeout_keep_alive_task
+    assert timer is not None
+    wire.protocol.connection_lost(ConnectionResetError())
+    assert timer.cancelled()
 
 
 UPGRADES = [

@@ -6,6 +6,7 @@
   the last of them, and reads no further once it has one that must wait;
 - an offer to go on in another protocol (`Upgrade: h2c`, which some clients make with every first request) is declined
   by reading the request as if it were not there: the parser ends at such a head, and its body would be lost;
+- a connection on which no request comes, or only the beginning of its head, is closed like one between two requests;
 - a large body is not read from its connection before somebody asks for it, and then only a little of it where much was
   read already: many that arrive at once would each hold as much as one read may bring (P6-P8);
 - a body is copied less often on its way in;
@@ -47,10 +48,25 @@ class CarefulProtocol(HttpToolsProtocol):
         self.is_large = False
         """Whether the body that comes may be a large one: it is read only as it is asked for."""
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection on which nothing comes is as idle as one between two requests."""
+        super().connection_made(transport)
+        self._expect_more()
+
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse what came. A head that stops coming is waited for no longer than the next request is."""
         self._incoming = data
         super().data_received(data)
+        self._incoming = b""
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect_more()
+
+    def _expect_more(self) -> None:
+        self._unset_keepalive_if_required()
+        if not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _should_upgrade(self) -> bool:
         """Whether the request offers another protocol: uvicorn then leaves it to `handle_websocket_upgrade`."""
@@ -102,6 +118,7 @@ class CarefulProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that waits on this connection."""
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
         for cycle in self._unanswered:
             if not cycle.response_complete:
                 cycle.disconnected = True
