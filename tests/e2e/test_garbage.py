@@ -7,6 +7,7 @@ import asyncio
 import gc
 import gzip
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -87,6 +88,8 @@ async def _with_answers_of(client: Client, name: str, note: str) -> None:
 async def _packed(client: Client, name: str) -> None:
     packed = [gzip.compress(body) for body in Group(name, size=2, extra={"pad": SPOOLED}).bodies()]
     await asyncio.gather(*(client.post("/verify", body, {"Content-Encoding": "gzip"}) for body in packed))
+    assert (await client.post("/verify", packed[0][:-9], {"Content-Encoding": "gzip"})).status == 422
+    assert (await client.verify(Group(name, size=2, extra={"pad": SPOOLED * 20}).body(0))).status == 413
 
 
 async def _own_connections(client: Client, name: str) -> None:
@@ -188,11 +191,31 @@ async def _session(client: Client, name: str) -> None:
     await client.post(f"/ng-rollout/{name}-0/close", b"{}", cookie)
 
 
+async def _control(client: Client, name: str) -> None:
+    fields = {"checkpoint_id": name, "checkpoint_dir": "/nowhere", "deadline_ts": time.time() + 50, "episode_ids": None}
+    token = {"Authorization": "Bearer t"}
+    for call in ("restore", "resume"):
+        body = {
+            key: value for key, value in fields.items() if call == "restore" or key in ("checkpoint_id", "deadline_ts")
+        }
+        await client.post(f"/ng-control/v1/checkpoint/{call}", json.dumps(body).encode(), token)
+
+
 async def _superseded(client: Client, name: str) -> None:
     waiting = client.caller(Group(name, size=2).body(0))
     await client.until_members(name, 1, callers=1)
     await asyncio.gather(*(client.verify(body) for body in Group(name, size=2, attempt=1).bodies()))
     assert (await waiting).status == 503
+
+
+async def _given_up(client: Client, name: str) -> None:
+    """What was begun early of it fails, and is never told."""
+    group, again = Group(name, size=3, note=REJECTED), Group(name, size=3, attempt=1)
+    waiting = [client.caller(group.body(slot)) for slot in range(2)]
+    await client.until_members(name, 2, callers=2)
+    await until(partial(_is_asking, client, wanted=False))
+    await asyncio.gather(*(client.verify(body) for body in again.bodies()))
+    assert {(await each).status for each in waiting} == {503}
 
 
 KINDS: dict[str, Kind] = {
@@ -216,12 +239,28 @@ KINDS: dict[str, Kind] = {
     "comparisons": _compare,
     "who looks": _looks,
     "sessions": _session,
+    "a restore that fails": _control,
     "another attempt": _superseded,
+    "a group that is given up": _given_up,
 }
 
 
-JUDGING = [*TROUBLES, "small answers", "a judge that rejects", "a judge that stammers", "a judge that is left alone"]
-SESSIONS = ["small answers", "sessions", "outcomes that are fetched", "retries, and another answer", "another attempt"]
+JUDGING = [
+    *TROUBLES,
+    "a group that is given up",
+    "small answers",
+    "a judge that rejects",
+    "a judge that stammers",
+    "a judge that is left alone",
+]
+SESSIONS = [
+    "a restore that fails",
+    "small answers",
+    "sessions",
+    "outcomes that are fetched",
+    "retries, and another answer",
+    "another attempt",
+]
 TRIED = [
     (configuration, kind)
     for configuration in CONFIGURATIONS

@@ -128,8 +128,7 @@ class EarlyGroup:
         finally:
             _completing.reset(before)
             await _cancelled(asked)
-            self._begun.clear()  # a failure of theirs holds the frames that it passed, and those this group
-            del asked
+            del asked  # a failure of theirs holds the frames that it passed
 
     def cancel(self) -> int:
         """Stop what is under way. Says how many calls were made in vain: all requests of a group that never came to be
@@ -145,7 +144,7 @@ class EarlyGroup:
     async def ended(self) -> None:
         """Return once no call is under way."""
         await _cancelled(self._begun.values())
-        self._begun.clear()  # as in `judge`
+        self._begun.clear()  # a failure of theirs holds the frames that it passed, and those this group
 
 
 def _looked_at(task: asyncio.Task[JudgeCall]) -> None:

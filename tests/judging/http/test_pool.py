@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import socket
 import ssl
@@ -290,6 +291,29 @@ async def test_a_lookup_that_fails_fails_for_all_who_wait_and_for_nobody_later(
     with pytest.raises(ConnectError):
         await pool.exchange(REQUEST, LONG_S)
     assert lookups.count == 2
+
+
+async def test_a_lookup_that_fails_leaves_no_garbage_in_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P6: as tests/e2e/test_garbage.py has it of all that becomes of a request."""
+
+    async def fails(host: str, port: int) -> list[Any]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(module, "_looked_up", fails)
+    pool = Pool("judge.invalid", 80)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            with pytest.raises(ConnectError):
+                await pool.exchange(REQUEST, LONG_S)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        assert [each for each in gc.garbage if isinstance(each, OSError)] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 async def test_nobody_there_is_a_connection_that_cannot_be_had() -> None:
