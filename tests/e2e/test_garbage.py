@@ -25,7 +25,7 @@ from .calling import Client, Connection, request, until
 from .groups import GARBLED, HUGE, REJECTED, Group, TextJudge, question
 from .serving import arguments
 
-TIMES = 4
+TIMES = 5
 OURS = ("groupjudge", "uvicorn", "starlette", "httptools", "uvloop", "h11", "aiohttp")
 SPOOLED = "x" * 9_000
 SETS = {
@@ -41,7 +41,7 @@ JUDGE = {
     "judge.format": "responses",
     "judge.retries": 1,
     "judge.retry_sleep_s": 0.0001,
-    "judge.request_timeout_s": 0.1,
+    "judge.request_timeout_s": 0.2,
 }
 CONFIGURATIONS: dict[str, dict[str, object]] = {
     "plain": {},
@@ -318,6 +318,9 @@ async def test_a_request_leaves_no_garbage_in_cycles(client: Client, kind: str) 
         for number in range(begin, begin + count):
             await KINDS[kind](client, f"{kind.replace(' ', '-').replace(',', '')}-{number}")
 
-    await times(1, 1000)  # what is made once
-    found = await _garbage(lambda: times(TIMES))
-    assert {name: count for name, count in found.items() if count >= TIMES} == {}
+    await times(2, 1000)  # what is made once
+    for attempt in range(3):  # what is left each time; once, it may be of something before that ended meanwhile
+        found = await _garbage(lambda begin=attempt * TIMES: times(TIMES, begin))
+        if not (left := {name: count for name, count in found.items() if count >= TIMES}):
+            break
+    assert left == {}

@@ -127,8 +127,10 @@ class EarlyGroup:
             return replace(judgement, usage=usages_of(self._accounts))
         finally:
             _completing.reset(before)
-            await _cancelled(asked)
-            del asked  # a failure of theirs holds the frames that it passed
+            try:
+                await _cancelled(asked)
+            finally:
+                del asked  # a failure of theirs holds the frames that it passed
 
     def cancel(self) -> int:
         """Stop what is under way. Says how many calls were made in vain: all requests of a group that never came to be

@@ -49,8 +49,10 @@ class AtOnce:
         finally:
             watcher.cancel()
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            del task  # it holds the error that it raised, and that this frame
+            try:
+                await asyncio.gather(task, return_exceptions=True)
+            finally:
+                del task  # it holds the error that it raised, and that this frame
 
     async def _first(self, task: asyncio.Task[Judgement], watcher: asyncio.Task[None]) -> Judgement:
         """The judgement, unless the caller leaves, the deadline passes or the server stops before it."""
