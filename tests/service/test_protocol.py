@@ -148,6 +148,18 @@ async def test_an_offer_to_speak_another_protocol_is_declined_and_the_request_is
     await wire.ended()
 
 
+async def test_any_number_of_offers_in_a_row_is_declined() -> None:
+    """H10a: a caller may send its requests without waiting, and the loop must not have to go deeper for each."""
+    wire = Wire()
+    one = HEAD.replace(b"Content", UPGRADES[0] + b"Content") + b"body"
+    wire.protocol.data_received(one * 3000 + one[:-1])
+    assert len(wire.protocol.pipeline) == 3000
+    wire.protocol.data_received(one[-1:])
+    assert not wire.transport.written
+    wire.hang_up()
+    await wire.ended()
+
+
 async def test_a_tunnel_is_no_offer() -> None:
     """H5: CONNECT has no body, and the application says that it is not allowed."""
     wire = Wire()

@@ -44,7 +44,8 @@ class CarefulProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._unanswered: list[RequestResponseCycle] = []
-        self._incoming = b""
+        self._incoming: list[bytes] = []
+        self._parsed = b""
         self.is_large = False
         """Whether the body that comes may be a large one: it is read only as it is asked for."""
 
@@ -55,9 +56,11 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came. A head that stops coming is waited for no longer than the next request is."""
-        self._incoming = data
-        super().data_received(data)
-        self._incoming = b""
+        self._incoming.append(data)
+        while self._incoming:
+            self._parsed = self._incoming.pop()
+            super().data_received(self._parsed)
+        self._parsed = b""
         if self.cycle is None or self.cycle.response_complete:
             self._expect_more()
 
@@ -73,15 +76,14 @@ class CarefulProtocol(HttpToolsProtocol):
         return self.parser.get_method() != b"CONNECT"
 
     def handle_websocket_upgrade(self) -> None:
-        """Decline: read the same head again without the offer, and after it what came behind the head."""
+        """Decline: read the same head again without the offer, and after it what came behind the head, uncopied."""
         offered = sys.exc_info()[1]
         assert isinstance(offered, httptools.HttpParserUpgrade)
-        behind = self._incoming[offered.args[0] :]
         version = self.parser.get_http_version().encode()
         lines = [b" ".join((self.parser.get_method(), self.url, b"HTTP/" + version))]
         lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join((*lines, b"", behind)))
+        self._incoming += (self._parsed[offered.args[0] :], b"\r\n".join((*lines, b"", b"")))
 
     def on_headers_complete(self) -> None:
         """The request's task runs only after this, so it takes the new `receive`."""
