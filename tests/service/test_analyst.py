@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -77,6 +78,33 @@ async def test_what_would_become_many_objects_is_read_apart(
     if caller.kept is not None:
         assert caller.kept.size == len(text)
     caller.close()
+
+
+async def test_the_loop_has_a_turn_between_two_large_bodies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9, H11: however many arrive at once."""
+    turns = 0
+    seen: list[int] = []
+    original = module.read_verify
+
+    def counted(text: bytes, **how: int) -> object:
+        seen.append(turns)
+        return original(text, **how)
+
+    monkeypatch.setattr(module, "read_verify", counted)
+    loop = asyncio.get_running_loop()
+
+    def tick() -> None:
+        nonlocal turns, ticking
+        turns += 1
+        ticking = loop.call_soon(tick)
+
+    ticking = loop.call_soon(tick)
+    analyst = Analyst(Spool(1000, str(tmp_path)), default_size=2, max_size=4)
+    bodies = [kept(analyst, body(generation_token_ids=list(range(1000 + number)))) for number in range(8)]
+    for caller in await asyncio.gather(*(analyst.caller(each, echo=True) for each in bodies)):
+        caller.close()
+    ticking.cancel()
+    assert len(set(seen)) == 8
 
 
 async def test_a_body_is_read_apart_without_what_its_file_held_before(analyst: Analyst) -> None:
